@@ -113,10 +113,11 @@ type Event struct {
 
 	Mode     lockspec.Mode
 	Count    int
-	Ask      time.Duration // asked lease (acquire, renew)
-	Wait     time.Duration // of an acquire's invocation; -1: no limit
-	Lease    time.Duration // granted lease; 0: held by a session
-	Left     time.Duration // what is left of a lease that the acquire did not refresh
+	Ask      time.Duration      // asked lease (acquire, renew)
+	Wait     time.Duration      // of an acquire's invocation; -1: no limit
+	Renewal  lockspec.RenewMode // of an acquire's invocation (JSON: renew); manual: a tenure that nobody renews is not believed past its paper
+	Lease    time.Duration      // granted lease; 0: held by a session
+	Left     time.Duration      // what is left of a lease that the acquire did not refresh
 	Token    int64
 	Error    lockspec.Outcome // of fail and info
 	Effect   string           // "none": an unknown outcome of which the driver is sure that it did nothing
