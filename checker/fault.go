@@ -1,0 +1,135 @@
+package checker
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Fault is one fault of a run as its events tell it. Start was stamped before
+// it was applied, End after its healing was confirmed. One without a landed
+// event struck nothing and excuses nothing.
+type Fault struct {
+	ID, Name string
+	Hazard   lockspec.Hazard // empty: it excuses nothing
+	Targets  []string
+	Start    Moment
+	End      Moment // never while it lasts
+	Landed   bool
+	Found    bool // not injected: a stall of the machine, a clock step
+}
+
+// Controller as a fault's target is the harness itself: while it did not run,
+// it saw nobody.
+const Controller = "controller"
+
+// faultReasons says how the faults that strike the service or a key end
+// entitlements; faults that are not in it strike a node, a link or a clock.
+var faultReasons = []struct {
+	name        string
+	sessionOnly bool
+}{
+	{"failover", false}, {"restart", false}, {"evict", false}, {"flush", false},
+	{"server-clock", false}, {"break", false},
+	{"partition", true}, {"terminate", true}, {"server-pause", true},
+}
+
+func (f *Fault) strikes(t *Tenure) bool {
+	for _, target := range f.Targets {
+		switch target {
+		case t.Node, "link:" + t.Node, "clock:" + t.Node, "service", "clock:service", "key:" + t.Key, Controller:
+			return true
+		}
+	}
+	return false
+}
+
+// killed says whether the fault ended the process that the tenure lived in.
+// An acquisition that was called before the kill was over is the dead
+// process's, even where its reply was read out of the pipe afterwards; a node
+// is started anew only after that.
+func (f *Fault) killed(t *Tenure) bool {
+	return f.Name == "kill" && slices.Contains(f.Targets, t.Node) && !f.End.before(t.Invoke)
+}
+
+func (f *Fault) breaks(key string) bool {
+	return f.Name == "break" && (slices.Contains(f.Targets, "key:"+key) || slices.Contains(f.Targets, "service"))
+}
+
+// takes says whether the fault may take a key from its holder.
+func (f *Fault) takes(t *Tenure, session bool) bool {
+	for _, r := range faultReasons {
+		if r.name == f.Name && (!r.sessionOnly || session) {
+			return f.strikes(t)
+		}
+	}
+	return false
+}
+
+// onService says whether the holder notices the fault by his next renewal,
+// not by the end of his paper.
+func (f *Fault) onService() bool {
+	for _, r := range faultReasons {
+		if r.name == f.Name && !r.sessionOnly {
+			return true
+		}
+	}
+	return false
+}
+
+// stops says whether the fault keeps the node from running.
+func (f *Fault) stops(node string) bool {
+	if f.Name != "pause" && f.Name != "stall" && f.Name != "suspend" {
+		return false
+	}
+	return slices.Contains(f.Targets, node) || slices.Contains(f.Targets, Controller)
+}
+
+// mayCause says whether the fault, had it landed, may be why two believed
+// from t0 on: it strikes the former holder, began before, and healed no longer
+// ago than one lease and the time to notice. A healed fault does not excuse
+// for ever, a fault on a bystander excuses nothing.
+func (f *Fault) mayCause(i *Tenure, t0 Moment, within time.Duration) bool {
+	return f.Hazard != "" && f.strikes(i) && !t0.before(f.Start) &&
+		(f.End == never || f.End.Time >= t0.Time-int64(within))
+}
+
+// collectFaults reads the faults of a history in the order of their start.
+func collectFaults(events []history.Event) []*Fault {
+	var faults []*Fault
+	open := map[string]*Fault{}
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.Op == history.Exit:
+			faults = append(faults, &Fault{ID: "exit-" + e.Node, Name: "kill", Targets: []string{e.Node}, Start: stamp(e), End: stamp(e), Landed: true, Found: true})
+		case e.Op != history.Fault:
+		case e.Phase == history.Observed:
+			f := newFault(e, at(e.From))
+			f.End, f.Landed = at(e.To), true
+			faults = append(faults, f)
+		case e.Phase == history.Start:
+			open[e.ID] = newFault(e, stamp(e))
+			faults = append(faults, open[e.ID])
+		case open[e.ID] == nil:
+		case e.Phase == history.Landed:
+			open[e.ID].Landed = true
+		case e.Phase == history.End:
+			open[e.ID].End = stamp(e)
+		}
+	}
+	return faults
+}
+
+func newFault(e *history.Event, start Moment) *Fault {
+	return &Fault{ID: e.ID, Name: e.Fault, Hazard: e.Hazard, Targets: e.Targets, Start: start, End: never,
+		Found: e.Origin == history.Found}
+}
+
+func stamp(e *history.Event) Moment { return Moment{Time: e.Time, Index: e.Index} }
+
+// describe names the fault with its targets.
+func (f *Fault) describe() string { return f.Name + " of " + strings.Join(f.Targets, ", ") }

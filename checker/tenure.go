@@ -1,0 +1,255 @@
+package checker
+
+import (
+	"time"
+
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Tenure is one stay of one process as holder, with three readings of how long
+// it lasted. Each uses, of every moment that the harness did not see, the end
+// that favours the lock.
+//
+//   - Paper: what the service promised: from the return of the acquisition,
+//     a granted lease after the send of each grant or renewal.
+//   - Entitled: Paper up to the first thing that may have ended it (a release
+//     was called, loss was signalled, the node was killed, a fault struck the
+//     service). Two entitled holders are a broken lock, whatever else happened.
+//   - Believed: as long as the process itself had reason to work on. Two
+//     believers are what an application sees; a fault may be the cause.
+//
+// Counter-example to taking the asked lease as paper: a service that grants at
+// most 1 s was asked for 2 s; taking 2 s accuses it of a correct takeover.
+type Tenure struct {
+	ID, Key, Process, Owner, Node string
+
+	Mode    lockspec.Mode
+	Token   int64 // 0: none
+	Session bool  // held by a session, no lease
+	Lease   time.Duration
+
+	Invoke, Return Moment // of the acquisition
+	Paper          []Span
+	Entitled       []Span
+	Believed       Span
+
+	PaperEnd Moment // the latest end that the paper may have had
+	Cut      Cut    // what ended the entitlement before the paper did
+
+	waited    bool // the acquisition was allowed to wait
+	sent      int64
+	manual    bool // nobody renews by himself
+	renewals  []renewal
+	releases  []call
+	checks    []call // held, renew, write
+	losses    []loss
+	doubt     Moment // start of an unresolved doubt; never if there is none
+	shutdown  Moment
+	seesRenew bool // renewals of its own were seen
+}
+
+// Cut is why an entitlement ended before its paper.
+type Cut struct {
+	At    Moment
+	Why   string // release, loss, kill, fault …; empty: the paper ran out
+	Fault *Fault // where a fault on the service or the key did it
+}
+
+// call is one operation of a tenure.
+type call struct {
+	op             history.Op
+	invoke, reply  Moment // reply is never until it came
+	outcome        lockspec.Outcome
+	token, version int64
+}
+
+func (c *call) refused() bool { return c.outcome == lockspec.Lost || c.outcome == lockspec.NotHeld }
+
+// renewal is one that was asked for or one that the lock did by itself
+// (invoke and reply are then both the moment its event arrived).
+type renewal struct {
+	invoke, reply Moment
+	sent          int64
+	lease         time.Duration // granted; asked where the outcome is unknown
+	ok, own       bool
+}
+
+// loss is the signal that a tenure is over, raised somewhere between earliest
+// and latest.
+type loss struct{ earliest, latest Moment }
+
+// mayEnd adds a reason that may have ended the entitlement, keeping the first.
+func (t *Tenure) mayEnd(at Moment, why string, f *Fault) {
+	if at.before(t.Cut.At) {
+		t.Cut = Cut{At: at, Why: why, Fault: f}
+	}
+}
+
+// ended is the first moment at which the tenure surely gave the key up by
+// itself or was killed: nothing on its paper binds anybody after it.
+func (t *Tenure) ended(faults []*Fault) Moment {
+	m := never
+	for _, r := range t.releases {
+		m = earlier(m, r.invoke)
+	}
+	for _, l := range t.losses {
+		m = earlier(m, l.earliest)
+	}
+	for _, f := range faults {
+		if f.killed(t) || f.breaks(t.Key) && !f.End.before(t.Return) {
+			m = earlier(m, later(f.Start, t.Return))
+		}
+	}
+	return m
+}
+
+// firstLoss is the earliest loss, or the start of a doubt that was never
+// resolved; never if neither came.
+func (t *Tenure) firstLoss() Moment {
+	m := t.doubt
+	for _, l := range t.losses {
+		m = earlier(m, l.earliest)
+	}
+	return m
+}
+
+// setPaper lays out what the service promised.
+//
+// A renewal may shorten a lease: from its invocation the earliest end is the
+// smaller of the old end and its own, from its ok on its own alone. One whose
+// outcome is unknown never lengthens. A piece after a gap is a piece of its
+// own: the key may have been another's in between.
+func (t *Tenure) setPaper() {
+	if t.Session {
+		t.Paper = []Span{{t.Return, never}}
+		t.PaperEnd = never
+		return
+	}
+	end := at(t.grantSent()).plus(t.Lease)
+	from := t.Return
+	t.PaperEnd = t.latestGrant().plus(t.Lease)
+	step := func(m, newEnd Moment) {
+		t.addPaper(Span{from, earlier(m, end)})
+		from, end = m, newEnd
+	}
+	for _, r := range t.renewals {
+		if r.own && r.sent == 0 {
+			t.PaperEnd = later(t.PaperEnd, r.reply.plus(r.lease)) // when it was sent nobody knows: it entitles to nothing
+			continue
+		}
+		sent := r.sent
+		if sent == 0 {
+			sent = r.invoke.Time
+		}
+		own := at(sent).plus(r.lease)
+		if !r.own {
+			step(r.invoke, earlier(end, own))
+		}
+		if r.ok {
+			step(r.reply, own)
+			t.PaperEnd = own
+		} else {
+			t.PaperEnd = later(t.PaperEnd, r.reply.plus(r.lease))
+		}
+	}
+	t.addPaper(Span{from, end})
+}
+
+// paperEarliest is the earliest end that the paper may have had.
+func (t *Tenure) paperEarliest() Moment {
+	if len(t.Paper) == 0 {
+		return t.Return
+	}
+	return t.Paper[len(t.Paper)-1].To
+}
+
+// addPaper appends a span, joining it to the last one where they touch.
+func (t *Tenure) addPaper(s Span) {
+	if s.empty() {
+		return
+	}
+	if n := len(t.Paper); n > 0 && t.Paper[n-1].To == s.From {
+		t.Paper[n-1].To = s.To
+		return
+	}
+	t.Paper = append(t.Paper, s)
+}
+
+// grantSent is from when the granted lease surely counts.
+func (t *Tenure) grantSent() int64 {
+	if t.sent != 0 {
+		return t.sent
+	}
+	return t.Invoke.Time
+}
+
+// latestGrant is the latest moment from which the granted lease may count: a
+// wait may have been won by its last attempt.
+func (t *Tenure) latestGrant() Moment {
+	if t.sent == 0 && t.waited {
+		return at(t.Return.Time)
+	}
+	return at(t.grantSent())
+}
+
+// setEntitled cuts the paper at the first thing that may have ended it.
+func (t *Tenure) setEntitled(faults []*Fault, session bool) {
+	for i := range t.releases {
+		t.mayEnd(t.releases[i].invoke, "release", nil)
+	}
+	for i := range t.checks {
+		if t.checks[i].refused() {
+			t.mayEnd(t.checks[i].invoke, "answered "+string(t.checks[i].outcome), nil)
+		}
+	}
+	for _, l := range t.losses {
+		t.mayEnd(l.earliest, "loss", nil)
+	}
+	t.mayEnd(t.shutdown, "shutdown", nil)
+	for _, f := range faults {
+		// What had healed before the grant cannot take the grant away.
+		switch {
+		case f.killed(t):
+			t.mayEnd(later(f.Start, t.Return), "kill", f)
+		case f.takes(t, session) && !f.End.before(t.Return):
+			t.mayEnd(later(f.Start, t.Return), f.Name, f)
+		}
+	}
+	for _, s := range t.Paper {
+		if s.To = earlier(s.To, t.Cut.At); !s.empty() {
+			t.Entitled = append(t.Entitled, s)
+		}
+	}
+}
+
+// setBelieved finds how long the process had reason to work on. A write that
+// is still open when the release is called keeps its belief until the reply: a
+// check was passed and the application will write. A tenure whose acquisition
+// used up its own lease is never believed.
+func (t *Tenure) setBelieved(faults []*Fault, autoRenew bool) {
+	if !t.Session && len(t.Paper) == 0 && !t.waited {
+		t.Believed = Span{t.Return, t.Return}
+		return
+	}
+	end := never
+	if len(t.releases) > 0 {
+		end = t.releases[0].invoke
+		for i := range t.checks {
+			c := &t.checks[i]
+			if (c.op == history.Write || c.op == history.Section) && c.invoke.before(end) && end.before(c.reply) {
+				end = c.reply
+			}
+		}
+	}
+	end = earlier(end, t.firstLoss())
+	for _, f := range faults {
+		if f.killed(t) {
+			end = earlier(end, later(f.Start, t.Return))
+		}
+	}
+	if !t.Session && (!autoRenew || t.manual) {
+		end = earlier(end, t.paperEarliest())
+	}
+	t.Believed = Span{t.Return, end}
+}
