@@ -1,0 +1,125 @@
+// Package fakeclock lets code that measures time run on a clock of the
+// caller's choice: the real one, a [Fake] that moves only when it is told to,
+// or a node's [View] of another clock, which can be wrong.
+package fakeclock
+
+import (
+	"context"
+	"time"
+)
+
+// Clock mirrors package time. All its methods are safe for concurrent use.
+type Clock interface {
+	// Now is for measuring: only differences of two readings count, and no
+	// step of the wall clock changes them.
+	Now() time.Time
+	// Wall is the wall clock, which can be set. A lock that measures a lease
+	// with it is broken as soon as somebody does.
+	Wall() time.Time
+	// Since is the time that has passed since a reading of Now.
+	Since(t time.Time) time.Duration
+
+	NewTimer(d time.Duration) *Timer
+	// AfterFunc calls f in its own goroutine after d. The Timer's C is nil.
+	AfterFunc(d time.Duration, f func()) *Timer
+	// NewTicker panics if d is not positive, as time.NewTicker does.
+	NewTicker(d time.Duration) *Ticker
+
+	// Sleep waits for d or the end of ctx, whose error it then returns.
+	Sleep(ctx context.Context, d time.Duration) error
+
+	// WithTimeout and WithDeadline are context's, except that the deadline is
+	// a moment of this clock.
+	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	WithDeadline(ctx context.Context, t time.Time) (context.Context, context.CancelFunc)
+}
+
+// Timer is time.Timer on a Clock. After Stop or Reset no value of before is
+// left in C.
+type Timer struct {
+	C <-chan time.Time
+	timer
+}
+
+// Ticker is time.Ticker on a Clock: a slow reader misses ticks.
+type Ticker struct {
+	C <-chan time.Time
+	ticker
+}
+
+type timer interface {
+	// Stop says whether it prevented the timer from firing.
+	Stop() bool
+	// Reset says whether the timer had been active.
+	Reset(d time.Duration) bool
+}
+
+type ticker interface {
+	Stop()
+	Reset(d time.Duration)
+}
+
+// Real is the machine's clock, and inside a synctest bubble the bubble's.
+func Real() Clock { return realClock{} }
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                  { return time.Now() }
+func (realClock) Wall() time.Time                 { return time.Now().Round(0) }
+func (realClock) Since(t time.Time) time.Duration { return time.Since(t) }
+
+func (realClock) NewTimer(d time.Duration) *Timer {
+	t := time.NewTimer(d)
+	return &Timer{t.C, t}
+}
+
+func (realClock) AfterFunc(d time.Duration, f func()) *Timer {
+	return &Timer{nil, time.AfterFunc(d, f)}
+}
+
+func (realClock) NewTicker(d time.Duration) *Ticker {
+	t := time.NewTicker(d)
+	return &Ticker{t.C, t}
+}
+
+func (c realClock) Sleep(ctx context.Context, d time.Duration) error { return sleep(ctx, c, d) }
+
+func (realClock) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
+}
+
+func (realClock) WithDeadline(ctx context.Context, t time.Time) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(ctx, t)
+}
+
+func sleep(ctx context.Context, c Clock, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	t := c.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Stamp is a reading of [Monotonic] for evidence, taken beside a clock: 0
+// where that clock is not, or does not look at, the machine's own, because
+// such a reading could not be compared with anything else the clock says.
+func Stamp(c Clock) int64 {
+	for {
+		view, ok := c.(*View)
+		if !ok {
+			break
+		}
+		c = view.base
+	}
+	if c != Real() || inBubble() {
+		return 0
+	}
+	ns, _ := Monotonic()
+	return ns
+}
