@@ -1,0 +1,123 @@
+package checker
+
+import (
+	"fmt"
+
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// contained proves, or fails to, that a declared hazard did no more than it
+// was declared to do. Its parts:
+//
+//	(a) the fault is a cause: it landed, on the former holder, at the right time;
+//	(b) the service never promised the key to both;
+//	(c) the former holder learnt of its loss in time, where that is claimed;
+//	(d) the resource turned the former holder away, where fencing is claimed.
+func (r *record) contained(res *resource, i, j *Tenure, s Span, h *Fault) Hazard {
+	return Hazard{Name: h.Hazard, Former: i.ID, Latter: j.ID, Fault: h.ID, Overlap: s, Evidence: []Evidence{
+		{"a", holds(true), []int64{h.Start.Index, i.Return.Index}, fmt.Sprintf(
+			"%s began at %s and healed at %s; %s believed from %s on, %s overtook it at %s",
+			h.describe(), Clock(h.Start.Time), Clock(h.End.Time), i.ID, Clock(i.Return.Time), j.ID, Clock(j.Return.Time))},
+		r.disjoint(i, j),
+		r.learnt(i, h),
+		r.fenced(res, i, j),
+	}}
+}
+
+func holds(ok bool) string {
+	if ok {
+		return "true"
+	}
+	return "false"
+}
+
+func (r *record) disjoint(i, j *Tenure) Evidence {
+	_, c := meetAll(i.Entitled, j.Entitled, r.eps(i.Lease))
+	end := Clock(i.Return.Time)
+	if n := len(i.Entitled); n > 0 {
+		end = Clock(i.Entitled[n-1].To.Time)
+	}
+	return Evidence{"b", holds(c == apart), []int64{i.Return.Index, j.Return.Index}, fmt.Sprintf(
+		"%s was entitled until %s, %s from %s on", i.ID, end, j.ID, Clock(j.Return.Time))}
+}
+
+// learnt is part (c). ε is on the lock's side: only what is later by more is
+// too late.
+func (r *record) learnt(i *Tenure, h *Fault) Evidence {
+	limit := r.lossLimit(i, h)
+	late := limit.plus(r.eps(i.Lease))
+	if r.header.Claimed(lockspec.HoldCheck) {
+		for k := range i.checks {
+			if c := &i.checks[k]; c.outcome == lockspec.OK && late.before(c.invoke) {
+				return Evidence{"c", "false", []int64{c.invoke.Index, c.reply.Index}, fmt.Sprintf(
+					"a %s of %s was asked for at %s and answered ok, although the loss was due by %s", c.op, i.ID, Clock(c.invoke.Time), Clock(limit.Time))}
+			}
+		}
+	}
+	if !r.header.Claimed(lockspec.LossSignal) {
+		return Evidence{Part: "c", Holds: "n/a", Text: "no loss signal is claimed"}
+	}
+	lost := i.firstLoss()
+	gone := i.ended(r.faults)
+	switch {
+	case !late.before(lost):
+		return Evidence{"c", "true", i.lossEvents(), fmt.Sprintf("loss of %s was raised at %s, due by %s", i.ID, Clock(lost.Time), Clock(limit.Time))}
+	case !late.before(gone):
+		return Evidence{Part: "c", Holds: "true", Text: fmt.Sprintf("%s gave the key up at %s by itself", i.ID, Clock(gone.Time))}
+	case r.end.before(late):
+		return Evidence{Part: "c", Holds: "n/a", Text: fmt.Sprintf("the history ends before the loss of %s was due", i.ID)}
+	case lost == never:
+		return Evidence{Part: "c", Holds: "false", Text: fmt.Sprintf("loss of %s was due by %s and never signalled", i.ID, Clock(limit.Time))}
+	default:
+		return Evidence{"c", "false", i.lossEvents(), fmt.Sprintf("loss of %s was raised at %s, due by %s", i.ID, Clock(lost.Time), Clock(limit.Time))}
+	}
+}
+
+func (t *Tenure) lossEvents() []int64 {
+	var events []int64
+	for _, l := range t.losses {
+		if l.latest.stamped() {
+			events = append(events, l.latest.Index)
+		}
+	}
+	return events
+}
+
+// fenced is part (d). Writes of i before j's seal are harmless: j reads them.
+func (r *record) fenced(res *resource, i, j *Tenure) Evidence {
+	if !r.header.Claimed(lockspec.Fencing) {
+		return Evidence{Part: "d", Holds: "n/a", Text: "no fencing is claimed"}
+	}
+	if i.Token >= j.Token {
+		return Evidence{"d", "false", []int64{i.Return.Index, j.Return.Index}, fmt.Sprintf(
+			"token %d of %s is not below token %d of %s", i.Token, i.ID, j.Token, j.ID)}
+	}
+	seal, refused := res.seal(j.ID)
+	if refused != nil {
+		return Evidence{"d", "false", []int64{refused.at.Index}, fmt.Sprintf("the resource refused the seal of %s, token %d", j.ID, j.Token)}
+	}
+	if seal == nil {
+		return Evidence{Part: "d", Holds: "n/a", Text: fmt.Sprintf("%s never wrote", j.ID)}
+	}
+	e := Evidence{Part: "d", Holds: "true", Events: []int64{seal.at.Index}}
+	denied := 0
+	for _, w := range res.writes(i.ID) {
+		if w.at.before(seal.at) {
+			continue
+		}
+		e.Events = append(e.Events, w.at.Index)
+		if w.accepted == history.Accepted {
+			e.Holds, e.Text = "false", fmt.Sprintf("the resource accepted token %d of %s after it had seen token %d of %s", i.Token, i.ID, j.Token, j.ID)
+			return e
+		}
+		denied++
+	}
+	if n := res.harmed[i.ID] + res.harmed[j.ID]; n > 0 {
+		e.Holds, e.Text = "false", fmt.Sprintf("%d updates were lost in the fenced register", n)
+		return e
+	}
+	e.Text = fmt.Sprintf("the resource had seen token %d of %s; %d stale writes of %s with token %d were refused, none accepted",
+		j.Token, j.ID, denied, i.ID, i.Token)
+	return e
+}

@@ -1,0 +1,298 @@
+package history
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockcheck/lockcheck/fakeclock"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Options are the options of a Recorder.
+type Options struct {
+	// Out receives the history, in one Write a batch. It is not closed. Nil:
+	// nothing is written, the events go to Follow only.
+	Out io.Writer
+	// Follow is called by the writer goroutine with each batch of events, in
+	// order, after their bytes were written to Out. The slice is reused after
+	// the call. Follow may call Record, but neither Sync nor Close.
+	Follow func([]Event)
+	// Every is how long an event waits at most before its batch is written
+	// (10 ms if 0).
+	Every time.Duration
+	// Now tells the run time in nanoseconds (monotonic time since NewRecorder
+	// if nil). It is called under the recorder's mutex. If it is given, stamps
+	// are readings of the same clock: see At.
+	Now func() int64
+
+	_ struct{}
+}
+
+const (
+	defaultEvery = 10 * time.Millisecond
+	fullBatch    = 256 << 10 // bytes that are written without waiting for the moment
+	largestSpare = 8 << 20   // a buffer that one slow write has blown up beyond this is not kept
+)
+
+// Recorder stamps events and writes them as a history. It is safe for
+// concurrent use.
+//
+// Recording never waits for the disk: one goroutine takes what has gathered
+// and writes it, while the next batch gathers. After a failed write nothing
+// more is written, so that what is there remains a readable, truncated
+// history; events are still stamped and followed.
+type Recorder struct {
+	now    func() int64
+	offset int64 // raw CLOCK_MONOTONIC at run time 0
+	raw    bool  // the offset is known
+	every  time.Duration
+	follow func([]Event)
+
+	wake  chan struct{} // the first event of a batch is there
+	hurry chan struct{} // the batch is to be written now
+	done  chan struct{} // the writer has ended
+
+	mu      sync.Mutex
+	written sync.Cond // progress of the writer
+	batch   []byte
+	events  []Event // of the batch; only if follow
+	next    int64   // index of the next event
+	last    int64   // time of the last event
+	upto    int64   // events below it are written and followed
+	closed  bool
+	refused int64 // events recorded after Close
+	err     error // of the first failed write
+
+	out io.Writer // what follows belongs to the writer
+	sum hash.Hash
+}
+
+// NewRecorder writes the header and starts the writer goroutine, which lives
+// until Close.
+func NewRecorder(h Header, o *Options) (*Recorder, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	line, err := appendHeader(nil, h)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{now: o.Now, every: o.Every, follow: o.Follow, out: o.Out, sum: sha256.New(),
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{})}
+	r.written.L = &r.mu
+	if r.every <= 0 {
+		r.every = defaultEvery
+	}
+	r.startClock()
+	if err := r.write(line); err != nil {
+		return nil, fmt.Errorf("history header: %w", err)
+	}
+	go r.run()
+	return r, nil
+}
+
+// startClock starts run time and reads the offset of raw stamps to it. The
+// narrowest of a few readings counts, so that a preemption between the two
+// clocks does not shift every stamp of the run.
+func (r *Recorder) startClock() {
+	if r.now != nil {
+		r.raw = true
+		return
+	}
+	start := time.Now()
+	r.now = func() int64 { return int64(time.Since(start)) }
+	narrowest := int64(-1)
+	for range 5 {
+		before := r.now()
+		raw, ok := fakeclock.Monotonic()
+		width := r.now() - before
+		if ok && (narrowest < 0 || width < narrowest) {
+			narrowest, r.raw, r.offset = width, true, raw-before-width/2
+		}
+	}
+}
+
+// Now is the run time in nanoseconds.
+func (r *Recorder) Now() int64 { return r.now() }
+
+// At is the run time of a stamp, 0 where there is none: s is 0, or this system
+// has no raw monotonic clock. Without Options.Now stamps are readings of raw
+// CLOCK_MONOTONIC; with it, of the same clock as Now.
+func (r *Recorder) At(s lockspec.Stamp) int64 {
+	if s == 0 || !r.raw {
+		return 0
+	}
+	return int64(s) - r.offset
+}
+
+// Record copies the event, stamps the copy's Index and Time, and returns the
+// index. What e says in those two fields is ignored. After Close it returns -1
+// and the event is lost, which Err and Close report.
+func (r *Recorder) Record(e *Event) int64 {
+	var space [768]byte
+	body := appendBody(space[:0], e)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		r.refused++
+		return -1
+	}
+	index := r.next
+	r.next++
+	r.last = max(r.last, r.now())
+	first := len(r.batch) == 0
+	r.batch = append(appendStamp(r.batch, index, r.last), body...)
+	if r.follow != nil {
+		r.keep(e, index)
+	}
+	switch {
+	case first:
+		poke(r.wake)
+	case len(r.batch) >= fullBatch:
+		poke(r.hurry)
+	}
+	return index
+}
+
+// keep copies the event for Follow.
+func (r *Recorder) keep(e *Event, index int64) {
+	r.events = append(r.events, *e)
+	c := &r.events[len(r.events)-1]
+	c.Index, c.Time = index, r.last
+	if len(c.Targets) > 0 {
+		c.Targets = slices.Clone(c.Targets)
+	}
+}
+
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Sync returns once every event recorded before the call was written to Out
+// (not fsynced) and given to Follow. It returns what Err does.
+func (r *Recorder) Sync() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for want := r.next; r.upto < want; {
+		poke(r.hurry)
+		r.written.Wait()
+	}
+	return r.problem()
+}
+
+// Err is what went wrong so far: the first failed write, events recorded after
+// Close.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem()
+}
+
+func (r *Recorder) problem() error {
+	if r.refused > 0 {
+		return errors.Join(r.err, fmt.Errorf("history: %d events recorded after Close", r.refused))
+	}
+	return r.err
+}
+
+// Close writes what is left and the end line, waits for the last call of
+// Follow, and returns what Err does. Closing twice is fine.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	poke(r.hurry)
+	<-r.done
+	return r.Err()
+}
+
+// run is the writer goroutine. While nothing happens it sleeps without a
+// timer, so that a simulated clock can jump.
+func (r *Recorder) run() {
+	defer close(r.done)
+	var batch []byte
+	var events []Event
+	for closed := false; !closed; {
+		r.await()
+		batch, events, closed = r.flush(batch, events)
+	}
+	r.fail(r.write(appendEnd(nil, r.upto, r.sum.Sum(nil))))
+}
+
+// await returns when a batch is due.
+func (r *Recorder) await() {
+	select {
+	case <-r.hurry:
+		return
+	case <-r.wake:
+	}
+	due := time.NewTimer(r.every)
+	defer due.Stop()
+	select {
+	case <-r.hurry:
+	case <-due.C:
+	}
+}
+
+// flush swaps the gathered batch for the empty buffers it is given, and writes
+// it. It returns the buffers, emptied.
+func (r *Recorder) flush(batch []byte, events []Event) ([]byte, []Event, bool) {
+	r.mu.Lock()
+	batch, r.batch = r.batch, batch[:0]
+	events, r.events = r.events, events[:0]
+	upto, closed := r.next, r.closed
+	r.mu.Unlock()
+
+	r.fail(r.write(batch))
+	if len(events) > 0 {
+		r.follow(events)
+	}
+	clear(events)
+
+	r.mu.Lock()
+	r.upto = upto
+	r.written.Broadcast()
+	r.mu.Unlock()
+	if cap(batch) > largestSpare {
+		batch, events = nil, nil
+	}
+	return batch, events, closed
+}
+
+// write writes bytes and adds them to the sum, unless a write has failed.
+func (r *Recorder) write(b []byte) error {
+	if r.out == nil || len(b) == 0 {
+		return nil
+	}
+	n, err := r.out.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		r.out = nil
+		return err
+	}
+	r.sum.Write(b)
+	return nil
+}
+
+// fail keeps the first error.
+func (r *Recorder) fail(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = fmt.Errorf("history: %w", err)
+	}
+}

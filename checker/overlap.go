@@ -1,0 +1,299 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// byKey groups tenures by key, each group by the return of the acquisition.
+func (r *record) byKey() [][]*Tenure {
+	groups := map[string]int{}
+	var out [][]*Tenure
+	for _, t := range r.tenures {
+		i, ok := groups[t.Key]
+		if !ok {
+			i = len(out)
+			groups[t.Key] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], t)
+	}
+	return out
+}
+
+// judgeOverlaps looks at every pair of tenures of one key that may have been
+// holders at once. Only tenures that are not yet over when the next is granted
+// are kept, so that a history of n tenures that do not overlap costs O(n).
+func (r *record) judgeOverlaps(v *Verdict, res *resource) {
+	if r.header.Capacity > 1 {
+		return
+	}
+	for _, group := range r.byKey() {
+		var open []*Tenure
+		for _, j := range group {
+			open = slices.DeleteFunc(open, func(i *Tenure) bool { return r.over(i).before(j.Return) })
+			for _, i := range open {
+				if i.Mode != lockspec.Read || j.Mode != lockspec.Read {
+					r.judgePair(v, res, i, j)
+				}
+			}
+			open = append(open, j)
+		}
+	}
+	r.judgeHarm(v, res)
+}
+
+// over is the moment from which a tenure can overlap nobody any more.
+func (r *record) over(t *Tenure) Moment {
+	m := later(t.Believed.To, t.Believed.From)
+	if len(t.Paper) > 0 {
+		m = later(m, earlier(t.paperEarliest(), t.ended(r.faults)))
+	}
+	return m
+}
+
+// judgePair decides on one pair; i was granted first.
+//
+//   - Both entitled: the service promised the key to both. Always wrong.
+//   - Only the papers overlap, and a fault on the service cut the first: the
+//     service forgot a promise. A hazard if it was declared.
+//   - Both believed: what an application sees. Tolerable only with a cause that
+//     the target declared and that did no harm, see contained.
+func (r *record) judgePair(v *Verdict, res *resource, i, j *Tenure) {
+	if span, c := meetAll(i.Entitled, j.Entitled, r.eps(i.Lease)); c != apart {
+		f := r.overlapOf(i, j, span, "entitled", Service,
+			fmt.Sprintf("the service promised %q to %s and to %s at once, for %s", i.Key, i.ID, j.ID, span.Length()))
+		if c == tooClose {
+			f.Certainty = "shorter than ε"
+		}
+		v.find(f)
+		v.addOverlap(i, j, meet(i.Believed, j.Believed))
+		return
+	}
+	believed := meet(i.Believed, j.Believed)
+	v.addOverlap(i, j, believed)
+	if r.judgePaper(v, res, i, j) {
+		return
+	}
+	r.judgeBelief(v, res, i, j, believed)
+}
+
+func (v *Verdict) addOverlap(i, j *Tenure, s Span) {
+	if !s.empty() {
+		v.Measures.Overlaps = append(v.Measures.Overlaps, Both{i.ID, j.ID, s})
+	}
+}
+
+func (r *record) overlapOf(i, j *Tenure, s Span, rule string, level Level, msg string) Finding {
+	return Finding{Kind: Overlap, Rule: rule, Level: level, Key: i.Key, Tenures: []string{i.ID, j.ID},
+		Events: []int64{i.Return.Index, j.Return.Index}, Overlap: s.Length(), Message: msg}
+}
+
+// judgePaper judges papers of which a fault on the service cut the first; it
+// says whether that explains the pair. Nothing follows from a paper that its
+// holder had given up before j was granted, whatever else cut it.
+func (r *record) judgePaper(v *Verdict, res *resource, i, j *Tenure) bool {
+	h := i.Cut.Fault
+	if h == nil || !h.takes(i, r.header.Class == lockspec.Session) || i.ended(r.faults).before(j.Return) {
+		return false
+	}
+	span, c := meetAll(i.Paper, j.Paper, r.eps(i.Lease))
+	if c == apart || h.Name == "break" {
+		return false
+	}
+	f := r.overlapOf(i, j, span, "paper-cut-by-service", Service, fmt.Sprintf(
+		"%s ended the promise of %q to %s; %s was granted it %s before that promise was due to end", h.describe(), i.Key, i.ID, j.ID, span.Length()))
+	f.Faults = []string{h.ID}
+	switch {
+	case c == tooClose:
+		f.Certainty = "shorter than ε"
+		v.find(f)
+	case !h.Landed:
+		f.Certainty = "the fault did not land"
+		v.find(f)
+	case !r.declared(h):
+		f.Message += "; the target did not declare the hazard " + string(h.Hazard)
+		v.find(f)
+	default:
+		r.judgeContained(v, res, i, j, meet(i.Believed, j.Believed), []*Fault{h}, h.Found)
+	}
+	return true
+}
+
+// judgeBelief judges a stretch in which both believed. Where loss is
+// signalled, one that ends within the loss bound of the paper's end is the
+// promised latency of the signal, not an overlap; it is measured all the same.
+func (r *record) judgeBelief(v *Verdict, res *resource, i, j *Tenure, s Span) {
+	c := s.certainty(r.eps(i.Lease))
+	if c == apart || r.withinLossBound(i, s) {
+		return
+	}
+	f := r.overlapOf(i, j, s, "believed-without-cause", Lease, fmt.Sprintf(
+		"%s and %s both believed to hold %q for %s", i.ID, j.ID, i.Key, s.Length()))
+	causes, missed := r.causes(i, s.From)
+	declared := slices.DeleteFunc(slices.Clone(causes), func(h *Fault) bool { return !r.declared(h) && h.Name != "break" })
+	stalled := slices.ContainsFunc(causes, func(h *Fault) bool { return h.Found })
+	for _, h := range append(causes, missed...) {
+		f.Faults = append(f.Faults, h.ID)
+	}
+	switch {
+	case c == tooClose:
+		f.Certainty = "shorter than ε"
+	case len(causes) == 0 && len(missed) > 0:
+		f.Certainty = "a fault that would excuse it did not land"
+	case len(causes) == 0:
+		f.Message += "; nothing that struck " + i.Node + " explains it"
+	case len(declared) == 0:
+		f.Rule = "undeclared-hazard"
+		f.Message += fmt.Sprintf("; the cause, %s, is a hazard that the target did not declare", causes[0].describe())
+		f.Certainty = certaintyIf(!stalled)
+	default:
+		r.judgeContained(v, res, i, j, s, declared, stalled)
+		return
+	}
+	v.find(f)
+}
+
+const stalledMachine = "the machine stalled"
+
+func certaintyIf(sure bool) string {
+	if sure {
+		return Certain
+	}
+	return stalledMachine
+}
+
+// withinLossBound looks at the paper's own end, not at a resume after it: an
+// overlap that a pause made longer than the bound is the hazard pause.
+func (r *record) withinLossBound(i *Tenure, s Span) bool {
+	if !r.header.Claimed(lockspec.LossSignal) || i.Session {
+		return false
+	}
+	limit := i.PaperEnd.plus(r.header.Bounds.LossFor(i.Lease))
+	return !limit.before(s.To)
+}
+
+// declared says whether the target declared the fault's hazard, within its
+// class's ceiling.
+func (r *record) declared(h *Fault) bool {
+	return slices.Contains(r.header.Hazards, h.Hazard) && r.header.Class.Allows(h.Hazard)
+}
+
+// causes are the faults that may be why i was overtaken at t0: those that
+// landed, and those that did not.
+func (r *record) causes(i *Tenure, t0 Moment) (landed, missed []*Fault) {
+	within := r.holdFor(i) + r.header.Bounds.LossFor(i.Lease)
+	for _, h := range r.faults {
+		if !h.mayCause(i, t0, within) {
+			continue
+		}
+		if h.Landed {
+			landed = append(landed, h)
+		} else {
+			missed = append(missed, h)
+		}
+	}
+	return landed, missed
+}
+
+// judgeContained takes the first cause that proves containment. If none does,
+// the pair is an overlap, primary unless the resource itself was broken.
+func (r *record) judgeContained(v *Verdict, res *resource, i, j *Tenure, s Span, causes []*Fault, stalled bool) {
+	var last Hazard
+	for _, h := range causes {
+		last = r.contained(res, i, j, s, h)
+		if last.Contained() && r.tolerable(i, s, h) {
+			if h.Name != "break" {
+				v.Hazards = append(v.Hazards, last)
+			}
+			return
+		}
+	}
+	f := r.overlapOf(i, j, s, "not-contained", Lease, fmt.Sprintf(
+		"%s and %s both believed to hold %q for %s; the cause, %s, is a declared hazard that was not contained",
+		i.ID, j.ID, i.Key, s.Length(), causes[len(causes)-1].describe()))
+	f.Faults = []string{last.Fault}
+	for _, e := range last.Evidence {
+		if e.Holds == "false" {
+			f.Message += fmt.Sprintf(": (%s) %s", e.Part, e.Text)
+			f.Events = append(f.Events, e.Events...)
+		}
+	}
+	if last.Contained() {
+		f.Rule = "two-running-holders"
+		f.Message += ": profile exclusive allows two believers only while the former's node is stopped, and the loss bound after that"
+	}
+	f.Certainty = certaintyIf(!stalled)
+	v.find(f)
+}
+
+// tolerable is what profile exclusive adds: two may believe only while the
+// former holder's node does not run, and for the loss bound after that. (Any
+// check-then-write lock leaves that bound.)
+func (r *record) tolerable(i *Tenure, s Span, h *Fault) bool {
+	if r.header.Profile != lockspec.ExclusiveHolder {
+		return true
+	}
+	return h.stops(i.Node) && !s.From.before(h.Start) &&
+		!h.End.plus(r.header.Bounds.LossFor(i.Lease)+r.eps(i.Lease)).before(s.To)
+}
+
+// judgeHarm: an update lost in the open register although nobody else believed
+// to hold and nothing struck the writer is an overlap that only the resource
+// saw.
+func (r *record) judgeHarm(v *Verdict, res *resource) {
+	for _, u := range res.lost {
+		t := res.tenure(u.Tenure)
+		if t == nil || v.believedBoth(u.Tenure, u.Over) {
+			continue
+		}
+		w := at(u.at)
+		landed, missed := r.causes(t, w)
+		if len(landed)+len(missed) > 0 || r.delayed(t) {
+			continue
+		}
+		v.find(Finding{Kind: Overlap, Rule: "lost-update", Level: Resource, Key: t.Key, Tenures: []string{u.Over, u.Tenure},
+			Events:  []int64{u.Other, u.Event},
+			Message: fmt.Sprintf("%s wrote on top of version %d although %s had written since: an update is lost", u.Tenure, u.Number, u.Over)})
+	}
+}
+
+func (v *Verdict) believedBoth(a, b string) bool {
+	return slices.ContainsFunc(v.Measures.Overlaps, func(o Both) bool {
+		return o.Former == a && o.Latter == b || o.Former == b && o.Latter == a
+	})
+}
+
+// delayed says whether the harness itself held a write of the tenure back.
+func (r *record) delayed(t *Tenure) bool {
+	return slices.ContainsFunc(r.faults, func(h *Fault) bool { return h.Name == "delayed-write" && h.strikes(t) })
+}
+
+// due is the moment by which a former holder must know, before the loss bound:
+// the end of its paper; where the service was struck, its next renewal; for a
+// session the fault itself; and not before its node runs again.
+func (r *record) due(i *Tenure, h *Fault) Moment {
+	d := i.PaperEnd
+	self := r.header.Claimed(lockspec.AutoRenew) && !i.manual
+	switch {
+	case i.Session:
+		d = h.Start
+	case h.onService() && self && r.header.Bounds.RenewEveryFor(i.Lease) > 0:
+		d = later(h.Start, i.Return).plus(r.header.Bounds.RenewEveryFor(i.Lease))
+	case self && !i.seesRenew:
+		d = later(d, h.Start.plus(i.Lease))
+	}
+	for _, s := range r.faults {
+		if s.Landed && s.stops(i.Node) && !d.before(s.Start) && d.before(s.End) {
+			d = s.End
+		}
+	}
+	return d
+}
+
+// lossLimit is the latest moment at which i may still have been ignorant.
+func (r *record) lossLimit(i *Tenure, h *Fault) Moment {
+	return r.due(i, h).plus(r.header.Bounds.LossFor(i.Lease))
+}

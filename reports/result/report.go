@@ -1,0 +1,202 @@
+package result
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Schema names the format of results.json.
+const Schema = "lockcheck.results/1"
+
+// Report is all that a run found. Every writer is a pure function of it.
+type Report struct {
+	Schema  string `json:"schema"`
+	Verdict Status `json:"verdict"` // pass, fail, inconclusive or error
+	Clean   bool   `json:"clean"`   // no hazard was shown
+	Partial bool   `json:"partial"` // a claimed case was skipped
+	Exit    Exit   `json:"exit_code"`
+
+	Target       string                             `json:"target"`
+	Class        lockspec.Class                     `json:"class"`
+	Profile      lockspec.Profile                   `json:"profile"`
+	Claims       map[lockspec.Feature]history.Claim `json:"claims"`
+	Declared     []lockspec.Hazard                  `json:"hazards_declared"`
+	HazardsShown []lockspec.Hazard                  `json:"hazards_shown"`
+	Bounds       map[string]int64                   `json:"bounds"` // measured, ns
+
+	Environment Environment `json:"environment"`
+	Suite       string      `json:"suite_version"`
+	Checker     string      `json:"checker_version"`
+	Tool        string      `json:"tool_version"`
+	Seed        int64       `json:"seed"`
+	Started     time.Time   `json:"started"`
+	Duration    int64       `json:"duration_ns"`
+	History     string      `json:"history_sha256"`
+	Interrupted bool        `json:"interrupted"`
+	Notes       []string    `json:"notes,omitempty"` // what a reader of the verdict must know
+
+	Summary  map[Status]int `json:"summary"`
+	Cases    []Case         `json:"cases"`
+	Findings []Finding      `json:"findings"`
+}
+
+// Environment is the machine that a run ran on.
+type Environment struct {
+	Cores     int    `json:"cores"`
+	MaxStall  int64  `json:"max_stall_ns"`
+	ClockStep int64  `json:"clock_step_ns"`
+	OS        string `json:"os"`
+	Go        string `json:"go"`
+}
+
+// ThisEnvironment describes this machine; what was measured is added by the run.
+func ThisEnvironment() Environment {
+	return Environment{Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
+}
+
+// Blame says whose fault an error is; it decides the exit code.
+type Blame string
+
+// The blames; an error without one is our own.
+const (
+	BlameOurs   Blame = ""
+	BlameTarget Blame = "target" // the target or its driver is not usable
+)
+
+// Case is what became of one case.
+type Case struct {
+	ID          string                    `json:"id"`
+	Suite       string                    `json:"suite"`
+	Name        string                    `json:"name"`
+	Status      Status                    `json:"status"`
+	Reason      string                    `json:"reason,omitempty"`
+	Blame       Blame                     `json:"blame,omitempty"`
+	Rejudged    string                    `json:"rejudged,omitempty"` // "not re-judged" where a check of the folder kept the recorded status
+	Duration    int64                     `json:"duration_ns"`
+	Ops         map[string]map[string]int `json:"ops,omitempty"`
+	Contended   int                       `json:"contended"`
+	Landed      []string                  `json:"faults_landed,omitempty"`
+	StaleWrites StaleWrites               `json:"stale_writes"`
+	Hazards     []HazardShown             `json:"hazards,omitempty"`
+	Findings    []string                  `json:"findings,omitempty"`
+
+	// Story tells in plain words what happened, for the reports.
+	Story []string `json:"story,omitempty"`
+}
+
+// StaleWrites counts writes to the fenced register with a token below its seal.
+type StaleWrites struct {
+	Tried   int `json:"tried"`
+	Refused int `json:"refused"`
+}
+
+// HazardShown is a declared hazard that a case showed, with the proof that it
+// was contained.
+type HazardShown struct {
+	Name      lockspec.Hazard   `json:"name"`
+	Pair      [2]string         `json:"pair"`
+	Overlap   int64             `json:"overlap_ns"`
+	Contained map[string]string `json:"contained"` // part to "true", "false", "n/a"
+	Evidence  []Evidence        `json:"evidence"`
+}
+
+// Evidence is one part of that proof.
+type Evidence struct {
+	Part   string  `json:"part"`
+	Events []int64 `json:"events"`
+	Text   string  `json:"text"`
+}
+
+// Finding is a checker's or a case's finding, numbered for the report.
+type Finding struct {
+	ID          string        `json:"id"`
+	Fingerprint string        `json:"fingerprint"` // the same in every run that shows the same thing
+	Kind        checker.Kind  `json:"kind"`
+	Rule        string        `json:"rule"`
+	Level       checker.Level `json:"level"`
+	Case        string        `json:"case"`
+	Key         string        `json:"key,omitempty"`
+	Tenures     []string      `json:"tenures,omitempty"`
+	Events      []int64       `json:"events,omitempty"`
+	Faults      []string      `json:"faults,omitempty"`
+	Overlap     int64         `json:"overlap_ns,omitempty"`
+	Certainty   string        `json:"certainty"`
+	Message     string        `json:"message"`
+	Repro       string        `json:"repro,omitempty"`
+}
+
+// AddFindings numbers a case's findings, adds them to the report and names
+// them in the case. Doubts go in too: an inconclusive case shows why.
+func (r *Report) AddFindings(c *Case, findings []checker.Finding) {
+	for _, f := range findings {
+		id := fmt.Sprintf("F%d", len(r.Findings)+1)
+		r.Findings = append(r.Findings, Finding{
+			ID: id, Fingerprint: fingerprint(c.ID, f), Kind: f.Kind, Rule: f.Rule, Level: f.Level, Case: c.ID,
+			Key: f.Key, Tenures: f.Tenures, Events: f.Events, Faults: f.Faults, Overlap: int64(f.Overlap),
+			Certainty: f.Certainty, Message: f.Message,
+			Repro: fmt.Sprintf("lockcheck run %s --seed %d --case %s", r.Target, r.Seed, c.ID),
+		})
+		c.Findings = append(c.Findings, id)
+	}
+}
+
+func fingerprint(id string, f checker.Finding) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{id, string(f.Kind), f.Rule, string(f.Level)}, "\x00")))
+	return hex.EncodeToString(sum[:6])
+}
+
+// ShowHazards turns a checker's hazards into the report's.
+func ShowHazards(hazards []checker.Hazard) []HazardShown {
+	var shown []HazardShown
+	for _, h := range hazards {
+		s := HazardShown{Name: h.Name, Pair: [2]string{h.Former, h.Latter}, Overlap: int64(h.Overlap.Length()), Contained: map[string]string{}}
+		for _, e := range h.Evidence {
+			s.Contained[e.Part] = e.Holds
+			s.Evidence = append(s.Evidence, Evidence{e.Part, e.Events, e.Text})
+		}
+		shown = append(shown, s)
+	}
+	return shown
+}
+
+// Conclude counts the cases and sets verdict and exit code. A run whose cases
+// neither failed nor left a doubt is a pass, with or without hazards.
+func (r *Report) Conclude() {
+	r.Schema = Schema
+	r.Summary = map[Status]int{}
+	for _, row := range statuses {
+		r.Summary[row.Status] = 0
+	}
+	shown := map[lockspec.Hazard]bool{}
+	r.HazardsShown = []lockspec.Hazard{}
+	for i := range r.Cases {
+		r.Summary[r.Cases[i].Status]++
+		for _, h := range r.Cases[i].Hazards {
+			if !shown[h.Name] {
+				shown[h.Name] = true
+				r.HazardsShown = append(r.HazardsShown, h.Name)
+			}
+		}
+	}
+	r.Partial = r.Summary[Skipped] > 0
+	r.Clean = len(r.HazardsShown) == 0
+	r.Exit = r.ExitCode()
+	switch r.Exit {
+	case ExitOK:
+		r.Verdict = Pass
+	case ExitViolation:
+		r.Verdict = Fail
+	case ExitInternal, ExitUnavailable:
+		r.Verdict = Error
+	default:
+		r.Verdict = Inconclusive
+	}
+}
