@@ -136,3 +136,10 @@ func OutcomeOf(err error) Outcome {
 	}
 	return Failed
 }
+
+// NoEffect says whether an error whose outcome is unknown says of itself that
+// nothing was done (the protocol's "effect":"none").
+func NoEffect(err error) bool {
+	var n interface{ NoEffect() bool }
+	return errors.As(err, &n) && n.NoEffect()
+}

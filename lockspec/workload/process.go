@@ -1,0 +1,106 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Process is a driven client. An operation whose outcome is unknown retires
+// the process's name in the history: a new one takes over, of the same owner,
+// because nobody can say what the old one still has open.
+type Process struct {
+	Node, Owner string
+
+	scene  *Scene
+	client lockspec.Client
+	mu     sync.Mutex
+	name   string
+}
+
+func (p *Process) rename() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.name = fmt.Sprintf("p%d", p.scene.run.processes.Add(1))
+}
+
+// Name is the process's present name in the history.
+func (p *Process) Name() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.name
+}
+
+// Close gives the client up.
+func (p *Process) Close() error { return p.client.Close() }
+
+// Acquire takes the lock and records it. The error is the client's own.
+func (p *Process) Acquire(ctx context.Context, r lockspec.Request) (*Tenure, error) {
+	name := p.Name()
+	e := history.Event{Process: name, Owner: p.Owner, Node: p.Node, Op: history.Acquire, Key: r.Key,
+		Mode: r.Mode, Count: r.Count}
+	invoke := e
+	invoke.Type, invoke.Ask, invoke.Wait, invoke.Renewal = history.Invoke, r.Lease, r.Wait, r.Renew
+	p.scene.Record(&invoke)
+	l, err := p.client.Acquire(ctx, r)
+	if (l == nil) == (err == nil) {
+		err = p.neither(name, r.Key, l, err)
+	}
+	if err != nil {
+		p.refused(&e, err)
+		return nil, err
+	}
+	return p.granted(&e, l), nil
+}
+
+// neither is a client that answered with both a lease and an error, or with
+// none of them. The lease, if there is one, is given back.
+func (p *Process) neither(name, key string, l lockspec.Lease, err error) error {
+	what := "neither a lease nor an error"
+	if l != nil {
+		what = fmt.Sprintf("a lease together with the error %q", err)
+		_ = l.Release(context.Background())
+	}
+	p.scene.Find(checker.Finding{Kind: checker.Contract, Rule: "nil-nil", Level: checker.Service, Key: key,
+		Message: fmt.Sprintf("acquire of %s returned %s", name, what)})
+	return fmt.Errorf("acquire returned %s", what)
+}
+
+// refused records the return of an operation that failed, and retires the name
+// where its effect is unknown.
+func (p *Process) refused(e *history.Event, err error) {
+	e.Error = lockspec.OutcomeOf(err)
+	e.Type = history.ReturnType(e.Error)
+	if e.Error == lockspec.Failed || e.Error == lockspec.Config {
+		e.Message = err.Error()
+	}
+	if e.Type == history.Info && lockspec.NoEffect(err) {
+		e.Type, e.Effect = history.Fail, "none"
+	}
+	unknown := e.Type == history.Info
+	name := e.Process
+	p.scene.Record(e)
+	if unknown && p.Name() == name {
+		p.rename()
+	}
+}
+
+func (p *Process) granted(e *history.Event, l lockspec.Lease) *Tenure {
+	t := &Tenure{ID: fmt.Sprintf("t%d", p.scene.run.tenures.Add(1)), Key: e.Key, Lease: l.Granted(),
+		process: p, lease: l, over: make(chan struct{})}
+	if f, ok := l.(lockspec.Fenced); ok {
+		t.Token, t.HasToken = f.Token(), true
+	}
+	e.Type, e.Tenure, e.Lease, e.Token = history.OK, t.ID, t.Lease, t.Token
+	if s, ok := l.(lockspec.Sender); ok {
+		e.Sent = p.scene.run.Recorder.At(s.Sent())
+	}
+	t.granted = p.scene.Record(e)
+	t.checkToken()
+	t.watch()
+	return t
+}

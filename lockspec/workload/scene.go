@@ -1,0 +1,69 @@
+package workload
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Run gives names that are unique in one history.
+type Run struct {
+	Recorder *history.Recorder
+	Gate     Gate // of the fenced register; nil: the right one
+
+	processes, tenures, owners atomic.Int64
+}
+
+// Scene is where one case happens: its part of the history and its resource.
+// It is safe for concurrent use.
+type Scene struct {
+	Case     string
+	Resource *Resource
+
+	run      *Run
+	mu       sync.Mutex
+	findings []checker.Finding
+}
+
+// NewScene starts the part of a history that belongs to a case.
+func (r *Run) NewScene(id string) *Scene {
+	s := &Scene{Case: id, run: r}
+	s.Resource = newResource(s, r.Gate)
+	return s
+}
+
+// Recorder is the recorder of the run.
+func (s *Scene) Recorder() *history.Recorder { return s.run.Recorder }
+
+// Record stamps and keeps an event of the case.
+func (s *Scene) Record(e *history.Event) int64 {
+	e.Case = s.Case
+	return s.run.Recorder.Record(e)
+}
+
+// Find notes a finding that the workload itself made: a wrong answer that no
+// interval shows.
+func (s *Scene) Find(f checker.Finding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.findings = append(s.findings, f)
+}
+
+// Findings are those noted so far.
+func (s *Scene) Findings() []checker.Finding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]checker.Finding(nil), s.findings...)
+}
+
+// NewProcess drives the client as one process on the node. The client is
+// closed by Process.Close.
+func (s *Scene) NewProcess(node string, c lockspec.Client) *Process {
+	p := &Process{Node: node, Owner: fmt.Sprintf("o%d", s.run.owners.Add(1)), scene: s, client: c}
+	p.rename()
+	return p
+}

@@ -1,0 +1,97 @@
+package workload
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Sampler watches the controller itself: a gap between two ticks that is longer
+// than a tick by more than over is a time in which the harness did not run, and
+// counts as a pause of every node. Without it, a busy machine would be blamed
+// on the lock.
+type Sampler struct {
+	rec   *history.Recorder
+	every time.Duration
+	over  time.Duration
+
+	mu    sync.Mutex
+	last  int64
+	worst time.Duration
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// NewSampler starts watching. Stop ends it.
+func NewSampler(rec *history.Recorder, every, over time.Duration) *Sampler {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Sampler{rec: rec, every: every, over: over, last: rec.Now(), stop: stop, done: make(chan struct{})}
+	go s.loop(ctx)
+	return s
+}
+
+func (s *Sampler) loop(ctx context.Context) {
+	defer close(s.done)
+	ticker := time.NewTicker(s.every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.Check()
+		}
+	}
+}
+
+// Check looks at the gap up to now. A verdict calls it before it counts, so
+// that a stall which is not over yet is not missed.
+func (s *Sampler) Check() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.rec.Now()
+	gap := time.Duration(now-s.last) - s.every
+	s.worst = max(s.worst, gap)
+	if gap > s.over {
+		RecordStall(s.rec, checker.Controller, s.last, now)
+	}
+	s.last = now
+}
+
+// Worst is the worst gap so far, beyond a tick.
+func (s *Sampler) Worst() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, s.worst)
+}
+
+// Stop ends the watch after a last look.
+func (s *Sampler) Stop() {
+	s.stop()
+	<-s.done
+	s.Check()
+}
+
+// RecordStall records that a node, or the controller, did not run. It belongs
+// to no case: it concerns all.
+func RecordStall(rec *history.Recorder, target string, from, to int64) {
+	rec.Record(&history.Event{Type: history.Happen, Op: history.Fault, ID: "stall-" + target, Fault: "stall",
+		Hazard: lockspec.Pause, Targets: []string{target}, Phase: history.Observed, Origin: history.Found, From: from, To: to})
+}
+
+// Calibrate is the worst gap that this machine showed in the time, by sleeping
+// short and measuring how long it took.
+func Calibrate(ctx context.Context, d time.Duration) time.Duration {
+	const nap = 2 * time.Millisecond
+	var worst time.Duration
+	for start := time.Now(); time.Since(start) < d && ctx.Err() == nil; {
+		before := time.Now()
+		_ = Sleep(ctx, nap)
+		worst = max(worst, time.Since(before)-nap)
+	}
+	return worst
+}
