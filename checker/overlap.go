@@ -49,7 +49,7 @@ func (r *record) judgeOverlaps(v *Verdict, res *resource) {
 func (r *record) over(t *Tenure) Moment {
 	m := later(t.Believed.To, t.Believed.From)
 	if len(t.Paper) > 0 {
-		m = later(m, earlier(t.paperEarliest(), t.ended(r.faults)))
+		m = later(m, earlier(t.paperEarliest(), t.surelyEnded(r.faults)))
 	}
 	return m
 }
@@ -93,14 +93,17 @@ func (r *record) overlapOf(i, j *Tenure, s Span, rule string, level Level, msg s
 
 // judgePaper judges papers of which a fault on the service cut the first; it
 // says whether that explains the pair. Nothing follows from a paper that its
-// holder had given up before j was granted, whatever else cut it.
+// holder had surely given up before j was granted. Where he only may have (a
+// loss without a proven stamp, told later), a declared hazard stands as shown,
+// an undeclared one is a doubt: a client that noticed the fault at once and
+// gave the key back may have been overtaken rightly.
 func (r *record) judgePaper(v *Verdict, res *resource, i, j *Tenure) bool {
-	h := i.Cut.Fault
-	if h == nil || !h.takes(i, r.header.Class == lockspec.Session) || i.ended(r.faults).before(j.Return) {
+	h := r.takenBy(i, j)
+	if h == nil || h.Name == "break" || i.surelyEnded(r.faults).before(j.Return) {
 		return false
 	}
 	span, c := meetAll(i.Paper, j.Paper, r.eps(i.Lease))
-	if c == apart || h.Name == "break" {
+	if c == apart {
 		return false
 	}
 	f := r.overlapOf(i, j, span, "paper-cut-by-service", Service, fmt.Sprintf(
@@ -109,17 +112,29 @@ func (r *record) judgePaper(v *Verdict, res *resource, i, j *Tenure) bool {
 	switch {
 	case c == tooClose:
 		f.Certainty = "shorter than ε"
-		v.find(f)
 	case !h.Landed:
 		f.Certainty = "the fault did not land"
-		v.find(f)
-	case !r.declared(h):
-		f.Message += "; the target did not declare the hazard " + string(h.Hazard)
-		v.find(f)
-	default:
+	case r.declared(h):
 		r.judgeContained(v, res, i, j, meet(i.Believed, j.Believed), []*Fault{h}, h.Found)
+		return true
+	case i.ended(r.faults).before(j.Return):
+		f.Certainty = "the loss may have been raised before the next grant"
+	default:
+		f.Message += "; the target did not declare the hazard " + string(h.Hazard)
 	}
+	v.find(f)
 	return true
+}
+
+// takenBy is the first fault on the service or the key that may have taken the
+// key from i before j was granted it.
+func (r *record) takenBy(i, j *Tenure) *Fault {
+	for _, h := range r.faults {
+		if h.takes(i, r.header.Class == lockspec.Session) && !h.End.before(i.Return) && h.Start.before(j.Return) {
+			return h
+		}
+	}
+	return nil
 }
 
 // judgeBelief judges a stretch in which both believed. Where loss is

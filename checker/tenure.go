@@ -86,15 +86,24 @@ func (t *Tenure) mayEnd(at Moment, why string, f *Fault) {
 	}
 }
 
-// ended is the first moment at which the tenure surely gave the key up by
-// itself or was killed: nothing on its paper binds anybody after it.
+// ended is the first moment at which the tenure may have given the key up by
+// itself, or was killed or broken: nothing on its paper binds anybody after it.
 func (t *Tenure) ended(faults []*Fault) Moment {
+	return t.endedBy(faults, func(l loss) Moment { return l.earliest })
+}
+
+// surelyEnded is the same with every loss at the latest moment it can have.
+func (t *Tenure) surelyEnded(faults []*Fault) Moment {
+	return t.endedBy(faults, func(l loss) Moment { return l.latest })
+}
+
+func (t *Tenure) endedBy(faults []*Fault, of func(loss) Moment) Moment {
 	m := never
 	for _, r := range t.releases {
 		m = earlier(m, r.invoke)
 	}
 	for _, l := range t.losses {
-		m = earlier(m, l.earliest)
+		m = earlier(m, of(l))
 	}
 	for _, f := range faults {
 		if f.killed(t) || f.breaks(t.Key) && !f.End.before(t.Return) {
