@@ -36,9 +36,17 @@ type Options struct {
 
 const (
 	defaultEvery = 10 * time.Millisecond
-	fullBatch    = 256 << 10 // bytes that are written without waiting for the moment
-	largestSpare = 8 << 20   // a buffer that one slow write has blown up beyond this is not kept
+	batchBytes   = 128 << 10
+	mostSpare    = 32 // batches that are kept for reuse
 )
+
+// batch is what is written in one Write and followed in one call. Batches have
+// a fixed size and form a queue, because one buffer that grows while the disk
+// is slow would be copied again and again, under the mutex.
+type batch struct {
+	bytes  []byte
+	events []Event // only if somebody follows
+}
 
 // Recorder stamps events and writes them as a history. It is safe for
 // concurrent use.
@@ -60,11 +68,11 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	written sync.Cond // progress of the writer
-	batch   []byte
-	events  []Event // of the batch; only if follow
-	next    int64   // index of the next event
-	last    int64   // time of the last event
-	upto    int64   // events below it are written and followed
+	queue   []*batch  // what gathered; the last one is being filled
+	spare   []*batch
+	next    int64 // index of the next event
+	last    int64 // time of the last event
+	upto    int64 // events below it are written and followed
 	closed  bool
 	refused int64 // events recorded after Close
 	err     error // of the first failed write
@@ -146,25 +154,44 @@ func (r *Recorder) Record(e *Event) int64 {
 	index := r.next
 	r.next++
 	r.last = max(r.last, r.now())
-	first := len(r.batch) == 0
-	r.batch = append(appendStamp(r.batch, index, r.last), body...)
+	b := r.room(len(body))
+	b.bytes = append(appendStamp(b.bytes, index, r.last), body...)
 	if r.follow != nil {
-		r.keep(e, index)
-	}
-	switch {
-	case first:
-		poke(r.wake)
-	case len(r.batch) >= fullBatch:
-		poke(r.hurry)
+		b.keep(e, index, r.last)
 	}
 	return index
 }
 
+// longestStamp is what appendStamp appends at most.
+const longestStamp = 64
+
+// room returns the batch that a line goes to. A line longer than a batch has
+// one to itself.
+func (r *Recorder) room(line int) *batch {
+	if n := len(r.queue); n > 0 {
+		b := r.queue[n-1]
+		if len(b.bytes)+line+longestStamp <= cap(b.bytes) {
+			return b
+		}
+		poke(r.hurry)
+	} else {
+		poke(r.wake)
+	}
+	var b *batch
+	if n := len(r.spare); n > 0 {
+		b, r.spare = r.spare[n-1], r.spare[:n-1]
+	} else {
+		b = &batch{bytes: make([]byte, 0, batchBytes)}
+	}
+	r.queue = append(r.queue, b)
+	return b
+}
+
 // keep copies the event for Follow.
-func (r *Recorder) keep(e *Event, index int64) {
-	r.events = append(r.events, *e)
-	c := &r.events[len(r.events)-1]
-	c.Index, c.Time = index, r.last
+func (b *batch) keep(e *Event, index, time int64) {
+	b.events = append(b.events, *e)
+	c := &b.events[len(b.events)-1]
+	c.Index, c.Time = index, time
 	if len(c.Targets) > 0 {
 		c.Targets = slices.Clone(c.Targets)
 	}
@@ -219,11 +246,10 @@ func (r *Recorder) Close() error {
 // timer, so that a simulated clock can jump.
 func (r *Recorder) run() {
 	defer close(r.done)
-	var batch []byte
-	var events []Event
+	var queue []*batch
 	for closed := false; !closed; {
 		r.await()
-		batch, events, closed = r.flush(batch, events)
+		queue, closed = r.flush(queue)
 	}
 	r.fail(r.write(appendEnd(nil, r.upto, r.sum.Sum(nil))))
 }
@@ -243,29 +269,38 @@ func (r *Recorder) await() {
 	}
 }
 
-// flush swaps the gathered batch for the empty buffers it is given, and writes
-// it. It returns the buffers, emptied.
-func (r *Recorder) flush(batch []byte, events []Event) ([]byte, []Event, bool) {
+// flush swaps the queue for an empty one and writes it. It returns the queue,
+// emptied.
+func (r *Recorder) flush(queue []*batch) ([]*batch, bool) {
 	r.mu.Lock()
-	batch, r.batch = r.batch, batch[:0]
-	events, r.events = r.events, events[:0]
+	queue, r.queue = r.queue, queue[:0]
 	upto, closed := r.next, r.closed
 	r.mu.Unlock()
 
-	r.fail(r.write(batch))
-	if len(events) > 0 {
-		r.follow(events)
+	for i, b := range queue {
+		r.fail(r.write(b.bytes))
+		if len(b.events) > 0 {
+			r.follow(b.events)
+		}
+		clear(b.events) // lets go of the strings
+		b.bytes, b.events = b.bytes[:0], b.events[:0]
+		r.recycle(b)
+		queue[i] = nil
 	}
-	clear(events)
 
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.upto = upto
 	r.written.Broadcast()
-	r.mu.Unlock()
-	if cap(batch) > largestSpare {
-		batch, events = nil, nil
+	return queue, closed
+}
+
+func (r *Recorder) recycle(b *batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.spare) < mostSpare && cap(b.bytes) == batchBytes {
+		r.spare = append(r.spare, b)
 	}
-	return batch, events, closed
 }
 
 // write writes bytes and adds them to the sum, unless a write has failed.
