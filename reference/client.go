@@ -1,0 +1,128 @@
+package reference
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Client is the engine as a lockspec.Client, which also is a
+// lockspec.Describer. Its leases have every optional power that the engine
+// keeps: Notifier, LossStamper, HoldChecker, Sender; Renewer and RenewalSource
+// where grants are leases; Fenced where the grant has a token. Closing it
+// closes the engine.
+func (e *Engine) Client() lockspec.Client { return client{e} }
+
+type client struct{ e *Engine }
+
+func (c client) Close() error { return c.e.Close() }
+
+func (c client) Acquire(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+	opts := &AcquireOptions{Lease: r.Lease, Renew: r.Renew, Mode: r.Mode, Count: r.Count}
+	op, how := "acquire", (*acquisition).wait
+	switch {
+	case r.Wait == 0:
+		op, how = "try-acquire", (*acquisition).once
+	case r.Wait != lockspec.NoLimit:
+		opts.Wait = r.Wait
+	}
+	l, err := c.e.acquire(ctx, op, r.Key, opts, func(a *acquisition, ctx context.Context) (*Lease, error) {
+		a.renewals = make(chan lockspec.Renewal, 64)
+		return how(a, ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.dress(l), nil
+}
+
+// dress gives a lease the powers that it has.
+func (c client) dress(l *Lease) lockspec.Lease {
+	_, fenced := l.Token()
+	switch h := (hold{l}); {
+	case c.e.timing.Expires() && fenced:
+		return struct {
+			renewed
+			fence
+		}{renewed{h}, fence{l}}
+	case c.e.timing.Expires():
+		return renewed{h}
+	case fenced:
+		return struct {
+			hold
+			fence
+		}{h, fence{l}}
+	default:
+		return h
+	}
+}
+
+type hold struct{ l *Lease }
+
+func (h hold) Granted() time.Duration            { return h.l.Granted() }
+func (h hold) Release(ctx context.Context) error { return h.l.Release(ctx) }
+func (h hold) Lost() <-chan struct{}             { return h.l.loss }
+func (h hold) Sent() lockspec.Stamp              { return lockspec.Stamp(h.l.sent) }
+func (h hold) Held(context.Context) error        { return h.l.Err() }
+
+func (h hold) Cause() error {
+	h.l.mu.Lock()
+	defer h.l.mu.Unlock()
+	if h.l.state != lost {
+		return nil
+	}
+	return h.l.err
+}
+
+func (h hold) LostAt() lockspec.Stamp {
+	h.l.mu.Lock()
+	defer h.l.mu.Unlock()
+	return lockspec.Stamp(h.l.lostAt)
+}
+
+type renewed struct{ hold }
+
+func (r renewed) Renew(ctx context.Context, lease time.Duration) error { return r.l.Renew(ctx, lease) }
+func (r renewed) Renewals() <-chan lockspec.Renewal                    { return r.l.renewals }
+
+type fence struct{ l *Lease }
+
+func (f fence) Token() int64 { return f.l.token }
+
+// Describe is the backend's description with the engine's own promises added.
+func (c client) Describe() lockspec.Description {
+	d := c.e.desc
+	d.Features = slices.Clone(d.Features)
+	own := []lockspec.Feature{lockspec.Wait, lockspec.FIFO, lockspec.LossSignal, lockspec.HoldCheck,
+		lockspec.Cancel, lockspec.IdempotentRelease}
+	if c.e.timing.Expires() {
+		own = append(own, lockspec.Renew, lockspec.AutoRenew)
+	}
+	for _, f := range own {
+		if !d.Claims(f) {
+			d.Features = append(d.Features, f)
+		}
+	}
+	d.Bounds = c.e.bounds(d.Bounds)
+	return d
+}
+
+// How late the engine's own timers may be on a busy machine.
+const late = 100 * time.Millisecond
+
+// bounds fills in what the engine promises and the backend has not said.
+func (e *Engine) bounds(b lockspec.Bounds) lockspec.Bounds {
+	orDefault(&b.Loss, late)
+	orDefault(&b.Cancel, late/2)
+	orDefault(&b.Poll, e.opts.MaxRetryDelay)
+	orDefault(&b.KeyMax, KeyMax)
+	if !e.timing.Expires() {
+		return b
+	}
+	orDefault(&b.ClockRate, e.opts.Margin)
+	orDefault(&b.RenewEveryRatio, 1.0/3)
+	orDefault(&b.LossMarginRatio, e.opts.Margin+0.01)
+	return b
+}

@@ -1,0 +1,141 @@
+package reference
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Release ends the tenure: from the moment of the call it is no longer held,
+// whatever the answer. It may be called often and concurrently; all calls
+// share one release and its answer, and a later call of a released lease
+// answers nil.
+//
+// ctx gives values only: a release goes on though ctx has ended, and takes no
+// longer than Options.ReleaseTimeout. ErrLost: the tenure was lost before.
+// ErrUnavailable: it is not known whether the service has freed the key; it
+// does so when the lease ends, because nothing renews it any more.
+func (l *Lease) Release(ctx context.Context) error {
+	l.mu.Lock()
+	l.look()
+	if l.freed != nil {
+		l.mu.Unlock()
+		return l.awaitRelease()
+	}
+	l.freed = make(chan struct{})
+	err := l.err
+	if l.state == held {
+		l.finish(released, ErrReleased)
+	}
+	l.mu.Unlock()
+
+	defer close(l.freed)
+	ctx, end := l.e.opts.Observer.Start(context.WithoutCancel(ctx), "release")
+	if err != nil {
+		l.result = err
+		l.sweep(ctx, err)
+	} else {
+		l.result = l.free(ctx)
+	}
+	end(End{Err: l.result, Attempts: 1, Token: l.token})
+	l.e.wake(l.claim.Key)
+	return l.result
+}
+
+// awaitRelease waits for the first Release, which is bounded.
+func (l *Lease) awaitRelease() error {
+	<-l.freed
+	return l.result
+}
+
+func (l *Lease) free(ctx context.Context) error {
+	l.awaitRenewal()
+	err := l.e.free(ctx, l.claim)
+	if err == nil {
+		return nil
+	}
+	if definite(err) {
+		return &LostError{Reason: l.reasonOf(err), Token: l.token, After: l.e.clock.Since(l.begin), Err: err}
+	}
+	return l.e.failure("release", 1, lockspec.ErrUnavailable, err)
+}
+
+// awaitRenewal lets a renewal under way end, so that none is sent once Release
+// has returned. Its context has ended; a backend that ignores it is not
+// waited for long.
+func (l *Lease) awaitRenewal() {
+	select {
+	case l.turn <- struct{}{}:
+		return
+	default:
+	}
+	t := l.e.clock.NewTimer(l.e.opts.ReleaseTimeout / 4)
+	defer t.Stop()
+	select {
+	case l.turn <- struct{}{}:
+	case <-t.C:
+	}
+}
+
+// sweep frees what a lost tenure may have left: one delete, by owner. A key
+// that another holds is left alone.
+func (l *Lease) sweep(ctx context.Context, why error) {
+	var loss *LostError
+	if errors.As(why, &loss) && (loss.Reason == TakenOver || loss.Reason == ConnectionLost) {
+		return
+	}
+	ctx, cancel := l.e.clock.WithTimeout(ctx, l.e.releaseTry(l.claim))
+	defer cancel()
+	l.e.releaseOnce(ctx, l.claim)
+}
+
+// free releases a claim, and tries again until it is known that the owner
+// holds the key no more, or ReleaseTimeout has passed. Retrying is safe: the
+// service frees the key for this owner only, and no later grant has it.
+func (e *Engine) free(ctx context.Context, c Claim) error {
+	ctx, cancel := e.clock.WithTimeout(ctx, e.opts.ReleaseTimeout)
+	defer cancel()
+	var unsure error
+	for delay := e.opts.MinRetryDelay; ; delay = min(2*delay, e.opts.MaxRetryDelay) {
+		try, done := e.clock.WithTimeout(ctx, e.releaseTry(c))
+		err := e.releaseOnce(try, c)
+		done()
+		switch {
+		case err == nil:
+			return nil
+		case definite(err):
+			return settled(err, unsure)
+		}
+		unsure = err
+		if e.clock.Sleep(ctx, e.jitter(delay)) != nil {
+			return unsure
+		}
+	}
+}
+
+// settled is the outcome of a release that was refused. If an earlier try had
+// no answer and the key is free, that try freed it. If another holds the key,
+// it may have come after that try or before it: nobody knows.
+func settled(refusal, unsure error) error {
+	var loss *LostError
+	switch {
+	case unsure == nil:
+		return refusal
+	case errors.As(refusal, &loss) && loss.Reason == TakenOver:
+		return unsure
+	default:
+		return nil
+	}
+}
+
+func (e *Engine) releaseOnce(ctx context.Context, c Claim) error {
+	_, err := call(ctx, func() (struct{}, error) { return struct{}{}, e.backend.Release(ctx, c) })
+	return err
+}
+
+// releaseTry bounds one try, so that several fit.
+func (e *Engine) releaseTry(c Claim) time.Duration {
+	return min(e.attemptTimeout(c.Lease), e.opts.ReleaseTimeout/4)
+}
