@@ -148,7 +148,24 @@ type Worker interface {
 	Work(ctx context.Context, work time.Duration) (token int64, err error)
 }
 
-// Describer is the power of a Client to describe the lock it speaks to.
+// Describer is the power of a Client to describe the lock it speaks to, and of
+// a Lease to say where its handle differs from that.
 type Describer interface {
 	Describe() Description
+}
+
+// Remainder is the power of a Lease to tell what was left of it when its
+// acquisition was answered, where the acquisition did not refresh it (a lease
+// shared by a whole session). ok is false where it was refreshed.
+type Remainder interface {
+	Left() (left time.Duration, ok bool)
+}
+
+// Sectioner is the power of a Client whose lock takes a callback: acquire,
+// work for that long and release in one call. entered is called when the work
+// begins, with the tenure it runs in, and left when it ends; both before
+// Section returns. A lock lost in the work answers ErrLost. The token is the
+// tenure's, 0 where there are none.
+type Sectioner interface {
+	Section(ctx context.Context, r Request, work time.Duration, entered func(Lease), left func()) (token int64, err error)
 }
