@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// MaxLine is the longest line that is read, in bytes.
+	// MaxLine is the longest line that is read, in bytes, its end included.
 	MaxLine = 16 << 20
 
 	firstBuffer = 256 << 10
@@ -40,18 +40,22 @@ func newLines(src io.Reader) *lines {
 // At the end of the stream, and at a last line without newline, it is io.EOF.
 func (l *lines) next() ([]byte, error) {
 	for {
-		if i := bytes.IndexByte(l.buf[l.scanned:l.end], '\n'); i >= 0 {
-			line := l.buf[l.start : l.scanned+i]
-			l.first, l.start = l.start, l.scanned+i+1
-			l.scanned = l.start
-			l.count++
-			return bytes.TrimSuffix(line, []byte{'\r'}), nil
+		i := bytes.IndexByte(l.buf[l.scanned:l.end], '\n')
+		if i < 0 {
+			l.scanned = l.end
+		} else {
+			l.scanned += i + 1
 		}
-		l.scanned = l.end
-		if l.end-l.start > MaxLine {
+		if l.scanned-l.start > MaxLine {
 			l.first = l.start
 			l.count++
 			return nil, errLongLine
+		}
+		if i >= 0 {
+			line := l.buf[l.start : l.scanned-1]
+			l.first, l.start = l.start, l.scanned
+			l.count++
+			return bytes.TrimSuffix(line, []byte{'\r'}), nil
 		}
 		if !l.fill() {
 			return nil, l.err
@@ -83,6 +87,9 @@ func (l *lines) fill() bool {
 
 // discard forgets the lines that were given.
 func (l *lines) discard() {
+	if l.start == 0 {
+		return
+	}
 	l.addTo(l.start)
 	copy(l.buf, l.buf[l.start:l.end])
 	l.base += int64(l.start)
