@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -130,6 +131,16 @@ func newFault(e *history.Event, start Moment) *Fault {
 }
 
 func stamp(e *history.Event) Moment { return Moment{Time: e.Time, Index: e.Index} }
+
+// judgeDeaths: a lock library must not take its process down with it.
+func judgeDeaths(v *Verdict, events []history.Event) {
+	for i := range events {
+		if e := &events[i]; e.Op == history.Exit && e.Reason == "unasked" {
+			v.find(Finding{Kind: Contract, Rule: "process-died", Level: Service, Events: []int64{e.Index},
+				Message: fmt.Sprintf("the process of %s ended by itself: %s", e.Node, e.Message)})
+		}
+	}
+}
 
 // describe names the fault with its targets.
 func (f *Fault) describe() string { return f.Name + " of " + strings.Join(f.Targets, ", ") }

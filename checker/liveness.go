@@ -17,7 +17,7 @@ func (r *record) judgeTakeover(v *Verdict) {
 	for _, group := range r.byKey() {
 		for n, i := range group {
 			kill := r.killer(i)
-			if kill == nil || len(i.releases) > 0 {
+			if kill == nil || i.releasedBefore(kill.End) {
 				continue
 			}
 			next := never
@@ -56,6 +56,12 @@ func (r *record) killer(t *Tenure) *Fault {
 		}
 	}
 	return nil
+}
+
+// releasedBefore says whether a release of the tenure was called by then. One
+// that was called of a dead process reached nobody.
+func (t *Tenure) releasedBefore(m Moment) bool {
+	return len(t.releases) > 0 && t.releases[0].invoke.before(m)
 }
 
 // disturbed says whether an acquisition of unknown outcome, or a stall, may be

@@ -7,8 +7,9 @@ import (
 )
 
 // Moment is a point of a run. Moments that the harness stamped have an Index,
-// and their order is exact; others (the end of a lease, a driver's own stamp)
-// have only a time, and are compared by it.
+// and their order is exact; a driver's own stamp, of a clock that was proven to
+// be the harness's, has only a time; the end of a lease is measured by two
+// clocks, and a comparison with it needs more than ε.
 //
 // Counter-example to comparing by time alone: two stamps in one nanosecond,
 // grant of j and release of i, are ordered by their indices, and only one of
@@ -16,6 +17,7 @@ import (
 type Moment struct {
 	Time  int64 // ns of the run
 	Index int64 // of the event; unstamped where the harness saw none
+	lease bool  // the end of a lease
 }
 
 const unstamped = -1
@@ -54,7 +56,7 @@ func (m Moment) plus(d time.Duration) Moment {
 	if m.Time > math.MaxInt64-int64(d) {
 		return never
 	}
-	return at(m.Time + int64(d))
+	return Moment{Time: m.Time + int64(d), Index: unstamped, lease: true}
 }
 
 // Span is a stretch of a run, from its first moment up to its last.
@@ -72,8 +74,8 @@ func (s Span) String() string {
 // meet is what two spans share.
 func meet(a, b Span) Span { return Span{later(a.From, b.From), earlier(a.To, b.To)} }
 
-// certainty of a shared span: two stamps prove it whatever its length, a
-// measured end proves it only beyond eps.
+// certainty of a shared span: two stamps of one clock prove it whatever its
+// length, the end of a lease proves it only beyond eps.
 type certainty int
 
 const (
@@ -86,7 +88,7 @@ func (s Span) certainty(eps time.Duration) certainty {
 	switch {
 	case s.empty():
 		return apart
-	case s.From.stamped() && s.To.stamped(), s.To.Time-s.From.Time > int64(eps):
+	case !s.From.lease && !s.To.lease, s.To.Time-s.From.Time > int64(eps):
 		return certain
 	default:
 		return tooClose

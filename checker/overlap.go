@@ -154,19 +154,19 @@ func (r *record) judgeBelief(v *Verdict, res *resource, i, j *Tenure, s Span) {
 		f.Faults = append(f.Faults, h.ID)
 	}
 	switch {
+	case len(declared) > 0:
+		r.judgeContained(v, res, i, j, s, declared, stalled)
+		return
 	case c == tooClose:
 		f.Certainty = "shorter than ε"
 	case len(causes) == 0 && len(missed) > 0:
 		f.Certainty = "a fault that would excuse it did not land"
 	case len(causes) == 0:
 		f.Message += "; nothing that struck " + i.Node + " explains it"
-	case len(declared) == 0:
+	default:
 		f.Rule = "undeclared-hazard"
 		f.Message += fmt.Sprintf("; the cause, %s, is a hazard that the target did not declare", causes[0].describe())
 		f.Certainty = certaintyIf(!stalled)
-	default:
-		r.judgeContained(v, res, i, j, s, declared, stalled)
-		return
 	}
 	v.find(f)
 }
@@ -300,12 +300,29 @@ func (r *record) due(i *Tenure, h *Fault) Moment {
 	case self && !i.seesRenew:
 		d = later(d, h.Start.plus(i.Lease))
 	}
+	return r.resumed(i, d)
+}
+
+// resumed is the moment, or, where the node was stopped then, its resume.
+func (r *record) resumed(i *Tenure, m Moment) Moment {
 	for _, s := range r.faults {
-		if s.Landed && s.stops(i.Node) && !d.before(s.Start) && d.before(s.End) {
-			d = s.End
+		if s.Landed && s.stops(i.Node) && !m.before(s.Start) && m.before(s.End) {
+			m = s.End
 		}
 	}
-	return d
+	return m
+}
+
+// measureLosses tells how long after the end of its paper, or the resume of its
+// node, a tenure learnt that it was over; early losses are not latencies.
+func (r *record) measureLosses(v *Verdict) {
+	for _, t := range r.tenures {
+		if l := t.firstLoss(); l != never && !t.Session {
+			if due := r.resumed(t, t.PaperEnd); due.before(l) {
+				v.Measures.Losses = append(v.Measures.Losses, Span{due, l}.Length())
+			}
+		}
+	}
 }
 
 // lossLimit is the latest moment at which i may still have been ignorant.

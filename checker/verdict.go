@@ -9,6 +9,9 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec"
 )
 
+// Version is the version of the rules: verdicts compare only within one.
+const Version = "1"
+
 // Outcome is what a history, or one case of it, says of the lock. Merged, only
 // the worse one stands.
 type Outcome string
@@ -96,6 +99,7 @@ type Both struct {
 
 // Measures are what a history shows in numbers, whatever the verdict.
 type Measures struct {
+	Ops         map[string]map[string]int // operation to outcome word to count
 	Acquired    int
 	Contended   int             // acquisitions that met another's tenure or attempt
 	Overlaps    []Both          // two believed at once
@@ -133,12 +137,15 @@ func Judge(h *history.Header, events []history.Event) *Verdict {
 	r := collect(h, events)
 	v := &Verdict{Outcome: Pass, Tenures: r.tenures, Faults: r.faults}
 	v.Measures.Acquired = len(r.tenures)
+	v.Measures.Ops = countOps(events)
 	v.Measures.Contended = r.contended()
 	res := r.judgeRegisters(v) // first: a fault of the resource explains an overlap that is not contained
 	r.judgeTokens(v)
 	r.judgeOverlaps(v, res)
 	r.judgeOwnership(v)
 	r.judgeTakeover(v)
+	judgeDeaths(v, events)
+	r.measureLosses(v)
 	v.conclude()
 	return v
 }
@@ -185,6 +192,25 @@ func (r *record) contended() int {
 		}
 	}
 	return n
+}
+
+func countOps(events []history.Event) map[string]map[string]int {
+	ops := map[string]map[string]int{}
+	for i := range events {
+		e := &events[i]
+		if !e.Returns() {
+			continue
+		}
+		word := string(e.Error)
+		if e.Type == history.OK {
+			word = string(lockspec.OK)
+		}
+		if ops[string(e.Op)] == nil {
+			ops[string(e.Op)] = map[string]int{}
+		}
+		ops[string(e.Op)][word]++
+	}
+	return ops
 }
 
 // eps is ε for a lease of the length: what is closer proves nothing.

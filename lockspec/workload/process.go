@@ -99,6 +99,9 @@ func (p *Process) granted(e *history.Event, l lockspec.Lease) *Tenure {
 	if s, ok := l.(lockspec.Sender); ok {
 		e.Sent = p.scene.run.Recorder.At(s.Sent())
 	}
+	if l, ok := l.(lockspec.Remainder); ok {
+		e.Left, _ = l.Left()
+	}
 	t.granted = p.scene.Record(e)
 	t.checkToken()
 	t.watch()

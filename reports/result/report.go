@@ -41,6 +41,7 @@ type Report struct {
 	Duration    int64       `json:"duration_ns"`
 	History     string      `json:"history_sha256"`
 	Interrupted bool        `json:"interrupted"`
+	Lacks       []string    `json:"lacks,omitempty"` // evidence that the run as a whole did not bring; makes it inconclusive
 	Notes       []string    `json:"notes,omitempty"` // what a reader of the verdict must know
 
 	Summary  map[Status]int `json:"summary"`
@@ -130,22 +131,35 @@ type Finding struct {
 	Overlap     int64         `json:"overlap_ns,omitempty"`
 	Certainty   string        `json:"certainty"`
 	Message     string        `json:"message"`
+	Observed    bool          `json:"observed,omitempty"` // the case saw it; its history alone does not show it
 	Repro       string        `json:"repro,omitempty"`
 }
 
 // AddFindings numbers a case's findings, adds them to the report and names
 // them in the case. Doubts go in too: an inconclusive case shows why.
-func (r *Report) AddFindings(c *Case, findings []checker.Finding) {
+func (r *Report) AddFindings(c *Case, findings []checker.Finding) { r.addFindings(c, findings, false) }
+
+// AddObserved does the same with findings of the case itself.
+func (r *Report) AddObserved(c *Case, findings []checker.Finding) { r.addFindings(c, findings, true) }
+
+func (r *Report) addFindings(c *Case, findings []checker.Finding, observed bool) {
 	for _, f := range findings {
 		id := fmt.Sprintf("F%d", len(r.Findings)+1)
 		r.Findings = append(r.Findings, Finding{
 			ID: id, Fingerprint: fingerprint(c.ID, f), Kind: f.Kind, Rule: f.Rule, Level: f.Level, Case: c.ID,
 			Key: f.Key, Tenures: f.Tenures, Events: f.Events, Faults: f.Faults, Overlap: int64(f.Overlap),
-			Certainty: f.Certainty, Message: f.Message,
+			Certainty: certainty(f), Message: f.Message, Observed: observed,
 			Repro: fmt.Sprintf("lockcheck run %s --seed %d --case %s", r.Target, r.Seed, c.ID),
 		})
 		c.Findings = append(c.Findings, id)
 	}
+}
+
+func certainty(f checker.Finding) string {
+	if f.Certainty == "" {
+		return checker.Certain
+	}
+	return f.Certainty
 }
 
 func fingerprint(id string, f checker.Finding) string {

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockcheck/lockcheck/lockspec/driver"
+	"github.com/lockcheck/lockcheck/reports/result"
+)
+
+// newDriver serves a built-in target over the driver protocol, for other
+// harnesses and for a look at it by hand.
+func newDriver(d *deps) *cobra.Command {
+	return &cobra.Command{Use: "driver TARGET", Short: "Serve a built-in target over the driver protocol on stdin and stdout", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			t, err := parseTarget(args[0])
+			if err != nil {
+				return err
+			}
+			if !strings.HasPrefix(t.url, "memory://") {
+				return exit(result.ExitUsage, "driver serves memory://HOST:PORT, not %q", args[0])
+			}
+			open := func(ctx context.Context, at driver.Target) (driver.Lock, error) {
+				if at.URL == "" {
+					at.URL = t.url
+				}
+				return openLock(ctx, at)
+			}
+			return driver.Serve(d.in, d.out, open)
+		}}
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/memory"
+)
+
+// inside is the harness of a lock in this process: each node is an engine over
+// one store. It has no power but to open clients.
+type inside struct{ store *memory.Store }
+
+func newInside() inside { return inside{memory.New(nil)} }
+
+func (h inside) engine() (*reference.Engine, error) { return reference.New(h.store.Backend(nil), nil) }
+
+// Open implements contract.Harness.
+func (h inside) Open(context.Context, string) (lockspec.Client, error) {
+	e, err := h.engine()
+	if err != nil {
+		return nil, err
+	}
+	return e.Client(), nil
+}
+
+// Describe implements contract.Harness.
+func (h inside) Describe() lockspec.Description {
+	e, err := h.engine()
+	if err != nil {
+		return lockspec.Description{Name: err.Error()}
+	}
+	defer e.Close()
+	return e.Client().(lockspec.Describer).Describe()
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/lockspec/driver"
+	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/broken"
+	"github.com/lockcheck/lockcheck/reference/memory"
+	"github.com/lockcheck/lockcheck/reports/result"
+)
+
+// target is what a run tests, as the command line names it.
+type target struct {
+	text    string // as it was given, for the report
+	url     string // what the drivers are told; of an embedded server, completed when it runs
+	served  bool   // an embedded server has to be started first
+	inside  bool   // inside this process, no nodes
+	command []string
+}
+
+// schemeRow is one line of the table of target schemes.
+type schemeRow struct {
+	form  string
+	means string
+	parse func(rest string) (target, error)
+}
+
+const embeddedName = "embedded"
+
+// schemes is the table of target schemes.
+func schemes() []schemeRow {
+	return []schemeRow{
+		{embeddedName, "the memory backend behind a loopback port, in a child process; the default", func(string) (target, error) {
+			return target{text: embeddedName, served: true}, nil
+		}},
+		{"memory://", "the memory backend inside this process; contract only", memoryTarget},
+		{"memory://HOST:PORT", "a served memory backend", nil},
+		{"broken://NAME", "a deliberately broken lock, see list broken", brokenTarget},
+		{"exec:COMMAND", "a driver program, one process for each node", execTarget},
+	}
+}
+
+func parseTarget(text string) (target, error) {
+	if text == "" {
+		text = embeddedName
+	}
+	scheme, rest, found := strings.Cut(text, ":")
+	if !found && text == embeddedName {
+		return schemes()[0].parse("")
+	}
+	var known []string
+	for _, s := range schemes() {
+		name, _, _ := strings.Cut(s.form, ":")
+		if found && name == scheme && s.parse != nil {
+			t, err := s.parse(strings.TrimPrefix(rest, "//"))
+			t.text = text
+			return t, err
+		}
+		known = append(known, name)
+	}
+	return target{}, exit(result.ExitUsage, "unknown target %q; %s (see lockcheck list targets)", text, nearest(scheme, unique(known)))
+}
+
+func unique(words []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, w := range words {
+		if !seen[w] {
+			out = append(out, w)
+		}
+		seen[w] = true
+	}
+	return out
+}
+
+func memoryTarget(rest string) (target, error) {
+	if rest == "" {
+		return target{inside: true}, nil
+	}
+	if _, _, err := net.SplitHostPort(rest); err != nil {
+		return target{}, exit(result.ExitUsage, "memory://%s: %w; the form is memory://HOST:PORT", rest, err)
+	}
+	return target{url: "memory://" + rest}, nil
+}
+
+func brokenTarget(name string) (target, error) {
+	if _, err := broken.Find(name); err != nil {
+		var names []string
+		for _, l := range broken.Locks() {
+			names = append(names, l.Name)
+		}
+		return target{}, exit(result.ExitUsage, "%w; %s", err, nearest(name, names))
+	}
+	return target{url: "broken://" + name, served: true}, nil
+}
+
+func execTarget(command string) (target, error) {
+	if strings.TrimSpace(command) == "" {
+		return target{}, exit(result.ExitUsage, "exec: names no command; the form is exec:COMMAND")
+	}
+	return target{command: shell(command)}, nil
+}
+
+// shell runs a command line as the user would type it.
+func shell(command string) []string {
+	if runtime.GOOS == "windows" {
+		return []string{"cmd", "/c", command}
+	}
+	return []string{"sh", "-c", "exec " + command}
+}
+
+// at completes the URL with the address of the embedded server.
+func (t *target) at(addr string) {
+	if t.url == "" {
+		t.url = "memory://" + addr
+	} else {
+		t.url += "?at=" + url.QueryEscape(addr)
+	}
+}
+
+// reach says whether something listens where the target is; a target that is a
+// command is asked for by its hello.
+func (t *target) reach(ctx context.Context) error {
+	addr, found := strings.CutPrefix(t.url, "memory://")
+	if !found || t.served {
+		return nil
+	}
+	d := net.Dialer{Timeout: 2 * time.Second}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return exit(result.ExitUnavailable, "target %s: nothing answers there: %w", t.text, err)
+	}
+	return c.Close()
+}
+
+// lock is one node's way to a built-in target: an engine that its processes
+// share, each acquisition with an owner of its own.
+type lock struct{ engine *reference.Engine }
+
+func (l lock) Describe() lockspec.Description {
+	return l.engine.Client().(lockspec.Describer).Describe()
+}
+func (l lock) Close() error { return l.engine.Close() }
+func (l lock) Client(string) (lockspec.Client, error) {
+	return shared{l.engine.Client()}, nil
+}
+
+// shared is a client of an engine that others use too.
+type shared struct{ lockspec.Client }
+
+func (shared) Close() error { return nil }
+
+// openLock opens the lock that a driver of this program is told to serve.
+func openLock(_ context.Context, at driver.Target) (driver.Lock, error) {
+	u, err := url.Parse(at.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", lockspec.ErrConfig, err)
+	}
+	switch u.Scheme {
+	case "memory":
+		return newLock(memory.Dial(u.Host, nil))
+	case "broken":
+		b, err := broken.Find(u.Host)
+		if err != nil {
+			return nil, err
+		}
+		return newLock(b.Wrap(memory.Dial(u.Query().Get("at"), nil)))
+	}
+	return nil, fmt.Errorf("%w: this driver serves no %q", lockspec.ErrConfig, at.URL)
+}
+
+func newLock(b reference.Backend) (driver.Lock, error) {
+	e, err := reference.New(b, nil)
+	if err != nil {
+		return nil, err
+	}
+	return lock{e}, nil
+}

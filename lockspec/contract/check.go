@@ -1,0 +1,352 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/lockspec/workload"
+	"github.com/lockcheck/lockcheck/reports/result"
+)
+
+// Check probes what the lock claims, runs the cases, judges what each of them
+// recorded, and reports. Ending the context ends the run early: what ran is
+// judged, the rest is not-run, and the report says that it was interrupted.
+//
+// The error is for what kept the run from giving any report: a description
+// that contradicts itself, options that make no sense, a history that cannot
+// be written.
+func Check(ctx context.Context, h Harness, opts *Options) (*result.Report, error) {
+	o := opts.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	desc := h.Describe()
+	if desc.Class == "" {
+		desc.Class = lockspec.Leased
+	}
+	if err := desc.Validate(); err != nil {
+		return nil, fmt.Errorf("what %s says of itself: %w", desc.Name, err)
+	}
+	c := &check{o: o, h: h, desc: desc, started: time.Now(), report: newReport(o, desc)}
+	c.chooseLease(ctx)
+	if err := c.probe(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.run(ctx); err != nil {
+		return nil, err
+	}
+	c.conclude(ctx)
+	return c.report, nil
+}
+
+// check is one run.
+type check struct {
+	o       *Options
+	h       Harness
+	desc    lockspec.Description
+	lease   time.Duration
+	started time.Time
+	report  *result.Report
+
+	work    *workload.Run
+	sampler *workload.Sampler
+	log     eventLog
+	mu      sync.Mutex
+
+	unproven []lockspec.Feature // claims that a probe could not decide
+}
+
+func newReport(o *Options, desc lockspec.Description) *result.Report {
+	return &result.Report{
+		Target: o.Target, Class: desc.Class, Profile: o.Profile, Declared: desc.Hazards,
+		Claims: map[lockspec.Feature]history.Claim{}, Bounds: map[string]int64{},
+		Environment: result.ThisEnvironment(), Suite: Suite, Checker: checker.Version, Tool: o.Tool,
+		Seed: o.Seed, Started: time.Now().UTC(), Cases: []result.Case{}, Findings: []result.Finding{},
+	}
+}
+
+// Leases below this do not outlive what a busy machine does to a process.
+const leastLease = 500 * time.Millisecond
+
+// ChooseLease measures for a second how long this machine stalls, and gives a
+// lease that is long against it.
+func ChooseLease(ctx context.Context) time.Duration {
+	worst := workload.Calibrate(ctx, time.Second)
+	return max(leastLease, 30*worst).Round(time.Millisecond)
+}
+
+// chooseLease settles what the cases ask for, within what the lock accepts.
+func (c *check) chooseLease(ctx context.Context) {
+	c.lease = c.o.Lease
+	if c.lease == 0 {
+		c.o.Progress.Phase("measuring how long this machine stalls")
+		c.lease = ChooseLease(ctx)
+	}
+	b := c.desc.Bounds
+	if b.LeaseMin > 0 {
+		c.lease = max(c.lease, b.LeaseMin)
+	}
+	if b.LeaseMax > 0 {
+		c.lease = min(c.lease, b.LeaseMax)
+	}
+}
+
+func (c *check) header() history.Header {
+	return history.Header{Version: history.FormatVersion, Started: c.started.UTC(), Clock: "monotonic", Seed: c.o.Seed,
+		Target: c.o.Target, Class: c.desc.Class, Profile: c.report.Profile, Capacity: c.desc.Capacity,
+		Hazards: c.desc.Hazards, Claims: c.report.Claims, Bounds: c.desc.Bounds, Eps: history.DefaultEps,
+		Tool: c.o.Tool, Suite: Suite}
+}
+
+// run records and judges every case.
+func (c *check) run(ctx context.Context) error {
+	head := c.header()
+	rec, err := history.NewRecorder(head, &history.Options{Out: c.o.History, Follow: c.log.add})
+	if err != nil {
+		return err
+	}
+	c.work = &workload.Run{Recorder: rec, Gate: c.o.Gate}
+	c.sampler = workload.NewSampler(rec, sampleEvery(c.lease), c.lease/10)
+	if w, ok := c.h.(Observer); ok {
+		w.Observe(rec)
+		defer w.Observe(nil)
+	}
+	results := make([]*result.Case, len(c.o.Cases))
+	c.runAll(ctx, results, &head, false)
+	c.runAll(ctx, results, &head, true)
+	c.sampler.Stop()
+	for _, r := range results {
+		c.report.Cases = append(c.report.Cases, *r)
+	}
+	if err := rec.Close(); err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	return nil
+}
+
+func sampleEvery(lease time.Duration) time.Duration { return min(lease/20, 50*time.Millisecond) }
+
+// runAll runs the cases that are serial, or those that are not.
+func (c *check) runAll(ctx context.Context, results []*result.Case, head *history.Header, serial bool) {
+	workers := c.o.Workers
+	if serial {
+		workers = 1
+	}
+	slots := make(chan struct{}, workers)
+	var all sync.WaitGroup
+	for i := range c.o.Cases {
+		k := &c.o.Cases[i]
+		if k.Serial != serial {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			results[i] = c.runCase(ctx, k, head)
+		})
+	}
+	all.Wait()
+}
+
+// runCase runs one case, if it applies, and judges it.
+func (c *check) runCase(ctx context.Context, k *Case, head *history.Header) *result.Case {
+	r := &result.Case{ID: k.ID, Suite: k.suite(), Name: k.Name, Status: result.Pass}
+	if status, why := c.applies(ctx, k); why != "" {
+		r.Status, r.Reason = status, why
+		if status == result.Unsupported || status == result.NotRun {
+			c.o.Progress.End(k, r)
+			return r
+		}
+	}
+	c.o.Progress.Begin(k)
+	start := time.Now()
+	e := c.newEnv(k)
+	c.log.open(k.ID)
+	c.perform(ctx, e)
+	r.Duration = int64(time.Since(start))
+	c.settle(ctx, e)
+	c.judge(r, e, head)
+	c.o.Progress.End(k, r)
+	return r
+}
+
+func (k *Case) suite() string {
+	if k.Suite == "" {
+		return ContractSuite
+	}
+	return k.Suite
+}
+
+// applies says why a case is not run, if it is not.
+func (c *check) applies(ctx context.Context, k *Case) (result.Status, string) {
+	switch {
+	case !c.o.Only(k):
+		return result.NotRun, "filtered out"
+	case ctx.Err() != nil:
+		return result.NotRun, "interrupted before it began"
+	case k.Level == APILevel:
+		return result.Unsupported, "a promise of the reference engine's Go API"
+	}
+	for _, f := range k.Needs {
+		switch c.report.Claims[f] {
+		case history.Proven:
+		case history.False:
+			return result.NotRun, fmt.Sprintf("the claim %s was found false", f)
+		case history.Unproven:
+			if slices.Contains(c.unproven, f) {
+				return result.Inconclusive, fmt.Sprintf("the claim %s could not be proven", f)
+			}
+		default:
+			return result.Unsupported, fmt.Sprintf("%s is not claimed", f)
+		}
+	}
+	if get := bounds[k.Bound]; get != nil && get(c.desc.Bounds) == 0 {
+		return result.Unsupported, "no bound for " + k.Bound
+	}
+	if _, ok := c.h.(NodeHost); k.Nodes > 0 && !ok {
+		return result.Unsupported, "harness cannot run nodes as processes"
+	}
+	return "", ""
+}
+
+func (c *check) newEnv(k *Case) *Env {
+	return &Env{Case: k, Scene: c.work.NewScene(k.ID), Description: c.desc, Lease: c.lease,
+		Rand: Rand(c.o.Seed, k.ID), harness: c.h, prefix: c.prefix(), seed: caseSeed(c.o.Seed, k.ID)}
+}
+
+// Rand is the source that a case is given under a seed of the run: what it
+// draws first is the same in every run with that seed.
+func Rand(seed int64, id string) *rand.Rand { return rand.New(rand.NewPCG(caseSeed(seed, id), 0)) }
+
+func caseSeed(seed int64, id string) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(id))
+	return uint64(seed) ^ hash.Sum64()
+}
+
+// prefix sets this run's keys apart from everything else in the service.
+func (c *check) prefix() string {
+	return "lockcheck-" + strconv.FormatInt(c.started.UnixMilli(), 36) + "/"
+}
+
+// perform runs the case in a goroutine of its own, within its limit.
+func (c *check) perform(ctx context.Context, e *Env) {
+	limit := e.Case.Limit
+	if limit == 0 {
+		limit = 30 * time.Second
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				e.Note(result.Error, fmt.Sprintf("panic in the case: %v", p))
+			}
+		}()
+		e.Case.Run(ctx, e)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		select { // a case that heeds its context ends now; one that does not is left behind
+		case <-done:
+		case <-time.After(5 * time.Second):
+			e.Note(result.Error, "the case did not end when its context did")
+			return
+		}
+	}
+	switch context.Cause(ctx) {
+	case nil:
+	case errLimit:
+		e.Note(result.Error, fmt.Sprintf("timeout: the case was killed by its limit of %s", limit))
+	default:
+		e.Note(result.Inconclusive, "interrupted")
+	}
+}
+
+// settle waits until everything the case caused is in the history.
+func (c *check) settle(ctx context.Context, e *Env) {
+	e.close()
+	if w, ok := c.h.(Observer); ok {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		w.Settle(ctx)
+		for _, err := range w.Broken() {
+			e.mu.Lock()
+			e.blame = result.BlameTarget
+			e.mu.Unlock()
+			e.Note(result.Error, err.Error())
+		}
+	}
+	c.sampler.Check()
+	if err := c.work.Recorder.Sync(); err != nil {
+		e.Note(result.Error, "history: "+err.Error())
+	}
+}
+
+// judge merges what the case found, what its history shows and what became of
+// the run.
+func (c *check) judge(r *result.Case, e *Env, head *history.Header) {
+	v := judgeSafely(head, c.log.close(e.Case.ID))
+	observed := e.Scene.Findings()
+	own, why := e.outcome()
+	status := result.Of(v.Outcome)
+	if len(observed) > 0 {
+		status = result.Fail
+	}
+	r.Status = result.Merge(r.Status, status, own)
+	switch {
+	case r.Status == own && why != "":
+		r.Reason = why
+	case r.Status == result.Inconclusive && len(v.Doubts) > 0:
+		r.Reason = v.Doubts[0].Certainty + ": " + v.Doubts[0].Message
+	case r.Status == result.Fail:
+		r.Reason = append(slices.Clone(v.Findings), observed...)[0].Message
+	}
+	r.Blame = e.blame
+	Show(r, v)
+	r.Story = append(slices.Clone(e.story), r.Story...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.AddFindings(r, v.Findings)
+	c.report.AddObserved(r, observed)
+	c.report.AddFindings(r, v.Doubts)
+	c.measure(v)
+}
+
+// Show puts what a verdict shows into a case of a report, apart from its
+// status and findings.
+func Show(r *result.Case, v *checker.Verdict) {
+	r.Ops = v.Measures.Ops
+	r.Contended = v.Measures.Contended
+	r.StaleWrites = result.StaleWrites{Tried: v.Measures.StaleTried, Refused: v.Measures.StaleDenied}
+	r.Hazards = result.ShowHazards(v.Hazards)
+	r.Story = v.Story()
+	for _, f := range v.Faults {
+		if f.Landed && !f.Found {
+			r.Landed = append(r.Landed, f.ID)
+		}
+	}
+}
+
+// judgeSafely: a checker that crashes has not passed anything.
+func judgeSafely(head *history.Header, events []history.Event) (v *checker.Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			v = &checker.Verdict{Outcome: "crashed"}
+			v.Doubts = []checker.Finding{{Kind: checker.Contract, Rule: "checker-crashed", Certainty: fmt.Sprintf("the checker crashed: %v", p)}}
+		}
+	}()
+	return checker.Judge(head, events)
+}

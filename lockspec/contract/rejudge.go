@@ -1,0 +1,140 @@
+package contract
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/reports/result"
+)
+
+// rejudged are the kinds of findings that a history alone shows.
+var rejudged = []checker.Kind{checker.Overlap, checker.Ownership, checker.LossSignal, checker.Renewal, checker.Liveness, checker.Fencing}
+
+// Rejudge judges a recorded history again, case by case as its run did. With
+// the report of that run, what a history cannot show keeps its recorded
+// status, and a verdict that differs from the recorded one is said so.
+func Rejudge(h *history.History, recorded *result.Report) *result.Report {
+	c := &check{desc: lockspec.Description{Bounds: h.Header.Bounds}, o: &Options{}, report: &result.Report{
+		Target: h.Header.Target, Class: h.Header.Class, Profile: h.Header.Profile, Declared: h.Header.Hazards,
+		Claims: h.Header.Claims, Bounds: map[string]int64{}, Environment: result.ThisEnvironment(),
+		Suite: h.Header.Suite, Checker: checker.Version, Tool: h.Header.Tool, Seed: h.Header.Seed, Started: h.Header.Started,
+		Cases: []result.Case{}, Findings: []result.Finding{},
+	}}
+	ids, parts := Split(h.Events)
+	tenures := 0
+	for _, id := range ids {
+		v := judgeSafely(&h.Header, parts[id])
+		tenures += v.Measures.Acquired
+		c.addRejudged(id, v, recorded)
+	}
+	if recorded != nil {
+		c.report.Duration = recorded.Duration
+		c.keepRecorded(ids, recorded)
+		c.report.Notes = append(c.report.Notes, compare(c.report, recorded))
+	}
+	if h.Truncated {
+		c.report.Lacks = append(c.report.Lacks, "the history has no end line: its run was cut off; what it shows stands")
+	}
+	if tenures == 0 {
+		c.report.Lacks = append(c.report.Lacks, "the history holds no tenure")
+	}
+	c.lacksStale()
+	c.report.Conclude()
+	return c.report
+}
+
+func (c *check) addRejudged(id string, v *checker.Verdict, recorded *result.Report) {
+	r := result.Case{ID: id, Suite: "check", Name: "the whole history", Status: result.Of(v.Outcome)}
+	if old := find(recorded, id); old != nil {
+		r.Suite, r.Name, r.Duration = old.Suite, old.Name, old.Duration
+	} else if id != "" {
+		r.Name = "case " + id + " of the history"
+	}
+	Show(&r, v)
+	if len(v.Doubts) > 0 && r.Status == result.Inconclusive {
+		r.Reason = v.Doubts[0].Certainty + ": " + v.Doubts[0].Message
+	}
+	if len(v.Findings) > 0 {
+		r.Reason = v.Findings[0].Message
+	}
+	c.report.AddFindings(&r, v.Findings)
+	c.report.AddFindings(&r, v.Doubts)
+	c.measure(v)
+	// What the case itself found is not in the history: its recorded status
+	// stands where the history has nothing worse to say.
+	if old := find(recorded, id); old != nil && result.Merge(r.Status, old.Status) != r.Status && !c.disproves(old, recorded) {
+		r.Status, r.Reason, r.Rejudged = old.Status, old.Reason, "not re-judged"
+	}
+	c.report.Cases = append(c.report.Cases, r)
+}
+
+// disproves says whether the recorded status rests on findings that a history
+// shows: then what it shows now counts.
+func (c *check) disproves(old *result.Case, recorded *result.Report) bool {
+	if len(old.Findings) == 0 {
+		return false
+	}
+	for _, f := range recorded.Findings {
+		if slices.Contains(old.Findings, f.ID) && !slices.Contains(rejudged, f.Kind) {
+			return false
+		}
+	}
+	return old.Status == result.Fail && !hasOwn(old, recorded)
+}
+
+// hasOwn says whether one of the case's findings was its own observation.
+func hasOwn(old *result.Case, recorded *result.Report) bool {
+	for _, f := range recorded.Findings {
+		if slices.Contains(old.Findings, f.ID) && f.Observed {
+			return true
+		}
+	}
+	return false
+}
+
+// keepRecorded adds the cases that left no events.
+func (c *check) keepRecorded(ids []string, recorded *result.Report) {
+	for _, old := range recorded.Cases {
+		if slices.Contains(ids, old.ID) {
+			continue
+		}
+		old.Rejudged = "not re-judged"
+		old.Findings = nil
+		c.report.Cases = append(c.report.Cases, old)
+	}
+}
+
+func find(r *result.Report, id string) *result.Case {
+	if r == nil {
+		return nil
+	}
+	for i := range r.Cases {
+		if r.Cases[i].ID == id {
+			return &r.Cases[i]
+		}
+	}
+	return nil
+}
+
+// compare says whether the two reports agree on what a history shows.
+func compare(now, then *result.Report) string {
+	a, b := fingerprints(now), fingerprints(then)
+	if slices.Equal(a, b) {
+		return fmt.Sprintf("agrees with the recorded verdict (%s): %d findings that a history shows in both", then.Verdict, len(a))
+	}
+	return fmt.Sprintf("DIFFERS from the recorded verdict: findings %v now, %v then", a, b)
+}
+
+func fingerprints(r *result.Report) []string {
+	var out []string
+	for _, f := range r.Findings {
+		if slices.Contains(rejudged, f.Kind) && !f.Observed {
+			out = append(out, f.Case+":"+string(f.Kind)+"/"+f.Rule)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
