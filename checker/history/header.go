@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -98,39 +100,54 @@ func (h Header) withDefaults() Header {
 	return h
 }
 
-// parseHeader decodes the first line. The version is looked at before
-// anything else, because a newer format may mean other things by our fields.
+// parseHeader decodes the first line. unknown is the names that it ignored.
 func parseHeader(line []byte) (h Header, unknown []string, err error) {
+	if err := checkVersion(line); err != nil {
+		return h, nil, err
+	}
+	var l headerLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return h, nil, fmt.Errorf("header: %w", err)
+	}
+	if h, err = l.header(); err != nil {
+		return h, nil, err
+	}
+	return h, unknownHeaderFields(line), h.check()
+}
+
+// checkVersion looks at the version before anything else is looked at, because
+// a newer format may mean other things by our fields.
+func checkVersion(line []byte) error {
 	var kind struct {
 		Lockcheck string `json:"lockcheck"`
 		Version   int    `json:"version"`
 	}
-	if err := json.Unmarshal(line, &kind); err != nil || kind.Lockcheck != headerWord {
-		return h, nil, errors.New(`not a lockcheck history: the first line must be {"lockcheck":"history","version":…}`)
+	switch err := json.Unmarshal(line, &kind); {
+	case err != nil || kind.Lockcheck != headerWord:
+		return errors.New(`not a lockcheck history: the first line must be {"lockcheck":"history","version":…}`)
+	case kind.Version > FormatVersion:
+		return fmt.Errorf("history version %d is newer than this tool, which reads version %d and older", kind.Version, FormatVersion)
+	case kind.Version < 1:
+		return fmt.Errorf("history version %d does not exist", kind.Version)
 	}
-	if kind.Version > FormatVersion {
-		return h, nil, fmt.Errorf("history version %d is newer than this tool, which reads version %d and older", kind.Version, FormatVersion)
-	}
-	if kind.Version < 1 {
-		return h, nil, fmt.Errorf("history version %d does not exist", kind.Version)
-	}
-	eps := int64(DefaultEps)
-	l := headerLine{Eps: &eps}
-	if err := json.Unmarshal(line, &l); err != nil {
-		return h, nil, fmt.Errorf("header: %w", err)
-	}
-	h = Header{Version: l.Version, Clock: l.Clock, BootID: l.BootID, Seed: l.Seed, Target: l.Target, Class: l.Class,
+	return nil
+}
+
+func (l headerLine) header() (Header, error) {
+	h := Header{Version: l.Version, Clock: l.Clock, BootID: l.BootID, Seed: l.Seed, Target: l.Target, Class: l.Class,
 		Profile: l.Profile, Capacity: l.Capacity, Hazards: l.Hazards, Claims: l.Claims, Bounds: l.Bounds.bounds(),
 		Tool: l.Tool, Suite: l.Suite, Eps: DefaultEps}
 	if l.Eps != nil {
 		h.Eps = time.Duration(*l.Eps)
 	}
-	if l.Started != "" {
-		if h.Started, err = time.Parse(time.RFC3339Nano, l.Started); err != nil {
-			return h, nil, fmt.Errorf("header: started: %w", err)
-		}
+	if l.Started == "" {
+		return h, nil
 	}
-	return h, unknownHeaderFields(line), h.check()
+	var err error
+	if h.Started, err = time.Parse(time.RFC3339Nano, l.Started); err != nil {
+		return h, fmt.Errorf("header: started: %w", err)
+	}
+	return h, nil
 }
 
 // check refuses words that no rule could be applied to.
@@ -157,33 +174,36 @@ func (h *Header) check() error {
 	return nil
 }
 
-var headerFields = []string{"lockcheck", "version", "started", "clock", "boot_id", "seed", "target", "class", "profile",
-	"capacity", "hazards", "claims", "bounds", "eps_ns", "tool", "suite"}
-
-var boundFields = []string{"lease_min_ns", "lease_max_ns", "takeover_ns", "loss_ns", "loss_margin_ns", "renew_every_ns",
-	"tolerates_ns", "cancel_ns", "poll_ns", "key_max", "clock_rate", "renew_every_ratio", "loss_ratio", "loss_margin_ratio"}
-
+// unknownHeaderFields lists the fields of the header, and of the bounds in it,
+// that mean nothing to this version.
 func unknownHeaderFields(line []byte) []string {
-	var all map[string]json.RawMessage
-	if json.Unmarshal(line, &all) != nil {
-		return nil
-	}
-	var bounds map[string]json.RawMessage
-	if json.Unmarshal(all["bounds"], &bounds) != nil {
-		bounds = nil
-	}
+	var all, bounds map[string]json.RawMessage
+	_ = json.Unmarshal(line, &all) // it has been decoded before
+	_ = json.Unmarshal(all["bounds"], &bounds)
 	var unknown []string
+	known := fieldNames(headerLine{})
 	for f := range all {
-		if !slices.Contains(headerFields, f) {
+		if !slices.Contains(known, f) {
 			unknown = append(unknown, f)
 		}
 	}
+	known = fieldNames(boundsLine{})
 	for f := range bounds {
-		if !slices.Contains(boundFields, f) {
+		if !slices.Contains(known, f) {
 			unknown = append(unknown, "bounds."+f)
 		}
 	}
 	return unknown
+}
+
+// fieldNames is the JSON names of a struct's fields.
+func fieldNames(line any) []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(line)) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
 }
 
 // endLine is the last line.
