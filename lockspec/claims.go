@@ -131,7 +131,7 @@ type Bounds struct {
 	Cancel             time.Duration // a cancelled acquisition returns within this
 	Poll               time.Duration // a waiter notices a release in another process within this
 	KeyMax             int           // longest key in bytes; 0: not refused by length
-	ClockRate          float64       // declared error of the client's clock rate
+	ClockRate          float64       // how much the rate of the service's clock may differ from the harness's; widens every comparison of leases
 
 	RenewEveryRatio, LossRatio, LossMarginRatio float64 // of the granted lease
 

@@ -121,7 +121,6 @@ func (e *Engine) bounds(b lockspec.Bounds) lockspec.Bounds {
 	if !e.timing.Expires() {
 		return b
 	}
-	orDefault(&b.ClockRate, e.opts.Margin)
 	orDefault(&b.RenewEveryRatio, 1.0/3)
 	orDefault(&b.LossMarginRatio, e.opts.Margin+0.01)
 	return b
