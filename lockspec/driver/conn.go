@@ -127,17 +127,20 @@ func (c *conn) read(out io.Reader) {
 func (c *conn) take(line []byte) {
 	at := c.node.stamp()
 	r, e, err := decode(line)
+	if err != nil {
+		err = c.node.broke(c, err.Error())
+	}
 	switch {
-	case err != nil:
-		c.node.broke(c, err.Error())
+	case r == nil && e == nil:
 	case e != nil:
 		c.happened(e, at)
 	default:
-		c.reply(r, at)
+		c.reply(r, at, err)
 	}
 }
 
-// decode reads a line that a driver wrote: a reply or an event.
+// decode reads a line that a driver wrote: a reply or an event. With an error
+// there is a reply if its id, at least, could be read.
 func decode(line []byte) (*Reply, *Event, error) {
 	var kind struct {
 		ID    *int64  `json:"id"`
@@ -159,15 +162,15 @@ func decode(line []byte) (*Reply, *Event, error) {
 	case kind.ID != nil:
 		r := new(Reply)
 		if err := json.Unmarshal(line, r); err != nil {
-			return nil, nil, fmt.Errorf("reply %s: %w", clip(line), err)
+			return &Reply{ID: *kind.ID}, nil, fmt.Errorf("reply %s: %w", clip(line), err)
 		}
 		return r, nil, nil
 	}
 	return nil, nil, fmt.Errorf("a line that is no reply and no event: %s", clip(line))
 }
 
-// reply ends the call that r answers.
-func (c *conn) reply(r *Reply, at lockspec.Stamp) {
+// reply ends the call that r answers; unread says why r is only an id.
+func (c *conn) reply(r *Reply, at lockspec.Stamp, unread error) {
 	c.mu.Lock()
 	k := c.calls[r.ID]
 	delete(c.calls, r.ID)
@@ -181,8 +184,8 @@ func (c *conn) reply(r *Reply, at lockspec.Stamp) {
 		c.node.broke(c, fmt.Sprintf("a reply to request %d, which was not sent", r.ID))
 		return
 	}
-	got := reply{Reply: *r, at: at}
-	if !r.Outcome.Known() {
+	got := reply{Reply: *r, at: at, err: unread}
+	if unread == nil && !r.Outcome.Known() {
 		got.err = c.node.broke(c, fmt.Sprintf("%q is no outcome (reply to %s)", r.Outcome, k.Op))
 	} else if k.Op == opAcquire && r.Outcome == lockspec.OK {
 		got.lease, got.err = c.granted(k, r, at)

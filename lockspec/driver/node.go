@@ -187,8 +187,8 @@ func (n *Node) useless(p *process, c *conn, err error) error {
 	if found := (*Broken)(nil); errors.As(err, &found) {
 		b.What, b.rubbish = found.What, found.rubbish
 	}
-	if !b.rubbish && killed == nil && p.err != nil {
-		b.What += " (" + p.err.Error() + ")"
+	if !b.rubbish && killed == nil {
+		b.What += fmt.Sprintf(" (%v)", p.cmd.ProcessState)
 	}
 	if log := p.stderr.String(); log != "" {
 		b.What += "; its stderr ends: " + log
@@ -222,14 +222,11 @@ func (n *Node) await(p *process, c *conn) {
 }
 
 func (n *Node) exit(p *process) error {
-	how := "status 0"
-	if p.err != nil {
-		how = p.err.Error()
-	}
+	how := p.cmd.ProcessState.String()
 	if log := p.stderr.String(); log != "" {
 		how += "; its stderr ends: " + log
 	}
-	return &Broken{Node: n.config.Name, What: "it ended unasked: " + how, Err: p.err}
+	return &Broken{Node: n.config.Name, What: "it ended unasked: " + how}
 }
 
 // broke notes a violation of the protocol. Before hello was answered it is the
@@ -246,7 +243,7 @@ func (n *Node) broke(c *conn, what string) error {
 		n.config.OnBroken(b)
 	}
 	if !greeted {
-		go c.fail(b)
+		c.fail(b)
 	}
 	return b
 }

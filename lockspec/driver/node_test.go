@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,9 @@ func startToy(t *testing.T, config Config) *Node {
 	t.Helper()
 	if config.Name == "" {
 		config.Name = "n1"
+	}
+	if !slices.Contains(config.Env, noRaceSleep) {
+		config.Env = append(config.Env, noRaceSleep)
 	}
 	if config.Log == nil {
 		config.Log = t.Output()

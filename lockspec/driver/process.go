@@ -22,7 +22,6 @@ type process struct {
 	stderr *tail
 
 	exited chan struct{} // closed once it is reaped and its group is gone
-	err    error         // how it ended; after exited
 }
 
 // drainLimit bounds the wait for the rest of a dead driver's pipes, which a
@@ -75,7 +74,7 @@ func (p *process) reap(guard *Guard) {
 	// The leader is a zombie still, so the group's number is its own.
 	_ = killGroup(p.pgid)
 	guard.Ended(p.pgid)
-	p.err = p.cmd.Wait()
+	_ = p.cmd.Wait() // its ProcessState tells
 	awaitGroup(p.pgid, time.Now().Add(drainLimit))
 	p.stdin.Close()
 	p.stderr.close()

@@ -52,15 +52,14 @@ type Target struct {
 type Opener func(ctx context.Context, at Target) (Lock, error)
 
 const (
-	maxProcesses  = 64                     // operations open at once, and idle owners kept
-	callBound     = 5 * time.Second        // of a call, beyond its wait
-	callGrace     = 500 * time.Millisecond // for a call to come back after its deadline
-	retiredKept   = 1024                   // tenures that can be asked about after their end
-	noCommonWords = "no common version: this driver speaks 1"
+	maxProcesses = 64                     // operations open at once, and idle owners kept
+	callBound    = 5 * time.Second        // of a call, beyond its wait
+	callGrace    = 500 * time.Millisecond // for a call to come back after its deadline
+	retiredKept  = 1024                   // tenures that can be asked about after their end
 )
 
 var (
-	errVersion = errors.New(noCommonWords)
+	errVersion = fmt.Errorf("%w: no common version; this driver speaks %d", lockspec.ErrUnsupported, Version)
 	errOpen    = errors.New("cannot open the lock")
 	errHello   = harmless{errors.New("hello comes first, and once")}
 	errFull    = harmless{fmt.Errorf("%w: more than %d operations are open", lockspec.ErrUnavailable, maxProcesses)}

@@ -58,6 +58,18 @@ func openToy(_ context.Context, at Target) (Lock, error) {
 	return t, nil
 }
 
+func (t *toy) holder(key string) *toyLease {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.held[key]
+}
+
+func (t *toy) gaveUp() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
 func (t *toy) Describe() lockspec.Description { return t.says }
 func (t *toy) Close() error                   { return nil }
 
@@ -71,10 +83,10 @@ func (t *toy) Ping(context.Context) error {
 func (t *toy) SetClock(offset time.Duration, rate float64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.offset = offset
 	if rate != 1 {
 		return fmt.Errorf("%w: rate %v", lockspec.ErrUnsupported, rate)
 	}
+	t.offset = offset
 	return nil
 }
 
