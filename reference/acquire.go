@@ -13,6 +13,7 @@ import (
 type acquisition struct {
 	e        *Engine
 	op       string
+	key      string
 	opts     AcquireOptions
 	claim    Claim
 	attempts int
@@ -34,9 +35,9 @@ var (
 
 func (e *Engine) acquire(ctx context.Context, op, key string, opts *AcquireOptions,
 	how func(*acquisition, context.Context) (*Lease, error)) (*Lease, error) {
-	a := &acquisition{e: e, op: op}
+	a := &acquisition{e: e, op: op, key: key}
 	ctx, end := e.opts.Observer.Start(ctx, op)
-	l, err := a.run(ctx, key, opts, how)
+	l, err := a.run(ctx, opts, how)
 	result := End{Err: err, Attempts: a.attempts}
 	if l != nil {
 		result.Token = l.token
@@ -45,9 +46,9 @@ func (e *Engine) acquire(ctx context.Context, op, key string, opts *AcquireOptio
 	return l, err
 }
 
-func (a *acquisition) run(ctx context.Context, key string, opts *AcquireOptions,
+func (a *acquisition) run(ctx context.Context, opts *AcquireOptions,
 	how func(*acquisition, context.Context) (*Lease, error)) (*Lease, error) {
-	if err := validKey(key); err != nil {
+	if err := validKey(a.key); err != nil {
 		return nil, a.refuse(err)
 	}
 	var err error
@@ -57,10 +58,11 @@ func (a *acquisition) run(ctx context.Context, key string, opts *AcquireOptions,
 	if err := ctx.Err(); err != nil {
 		return nil, a.fail(nil, err)
 	}
-	if a.e.isClosing() {
+	if !a.e.enter() {
 		return nil, a.fail(lockspec.ErrUnavailable, ErrClosed)
 	}
-	a.claim = Claim{Key: key, Lease: a.opts.Lease, Mode: a.opts.Mode, Count: a.opts.Count}
+	defer a.e.leave()
+	a.claim = Claim{Key: a.e.prefix + a.key, Lease: a.opts.Lease, Mode: a.opts.Mode, Count: a.opts.Count}
 	l, err := how(a, ctx)
 	if err != nil {
 		a.cleanUp()
@@ -146,7 +148,7 @@ func (a *acquisition) try(ctx context.Context) (*Lease, error) {
 	if !a.doubt {
 		a.claim.Owner = a.e.newOwner()
 	}
-	sent, stamp := a.e.clock.Now(), fakeclock.Stamp(a.e.clock)
+	sent, stamp := a.e.clock.Now(), a.stamp()
 	g, err := a.ask(ctx)
 	switch {
 	case err == nil && a.e.clock.Since(sent) >= a.e.usable(orElse(g.Lease, a.claim.Lease)):
@@ -156,6 +158,8 @@ func (a *acquisition) try(ctx context.Context) (*Lease, error) {
 		return a.grant(ctx, g, sent, stamp)
 	case ctx.Err() != nil && err == ctx.Err():
 		return nil, a.fail(nil, err)
+	case err == ErrClosed:
+		return nil, a.fail(lockspec.ErrUnavailable, err)
 	}
 	if kind := refusal(err); kind != nil {
 		return nil, a.fail(kind, err)
@@ -167,6 +171,15 @@ func (a *acquisition) try(ctx context.Context) (*Lease, error) {
 	return nil, a.fail(lockspec.ErrUnavailable, err)
 }
 
+// stamp is for the client's user; who takes leases of the engine itself need not
+// pay for it.
+func (a *acquisition) stamp() int64 {
+	if a.renewals == nil {
+		return 0
+	}
+	return fakeclock.Stamp(a.e.clock)
+}
+
 // ask calls the backend, after an earlier call that is still under way: an
 // engine has one open attempt an acquisition, even if a backend hangs.
 //
@@ -175,14 +188,17 @@ func (a *acquisition) try(ctx context.Context) (*Lease, error) {
 func (a *acquisition) ask(ctx context.Context) (Grant, error) {
 	within, cancel := a.e.clock.WithTimeout(context.WithoutCancel(ctx), a.e.attemptTimeout(a.claim.Lease))
 	if a.pending != nil {
-		defer cancel()
-		return a.await(ctx, within)
+		if g, err := a.await(ctx, within); a.pending != nil {
+			cancel()
+			return g, err
+		}
 	}
 	a.attempts++
 	done, claim := make(chan reply[Grant], 1), a.claim
 	go func() {
-		defer cancel()
-		done <- guarded(func() (Grant, error) { return a.e.backend.Attempt(within, claim) })
+		r := guarded(func() (Grant, error) { return a.e.backend.Attempt(within, claim) })
+		done <- r
+		cancel()
 	}()
 	a.pending = done
 	return a.await(ctx, within)
@@ -195,7 +211,15 @@ func (a *acquisition) await(ctx, within context.Context) (Grant, error) {
 		return r.value, r.err
 	case <-ctx.Done():
 		return Grant{}, ctx.Err()
+	case <-a.e.closing:
+		return Grant{}, ErrClosed
 	case <-within.Done():
+	}
+	select { // the answer may have come in the same moment
+	case r := <-a.pending:
+		a.pending = nil
+		return r.value, r.err
+	default:
 		return Grant{}, errNoAnswer
 	}
 }
@@ -217,7 +241,7 @@ func (a *acquisition) cleanUp() {
 		return
 	}
 	claim, doubt, pending := a.claim, a.doubt, a.pending
-	a.e.inBackground(func() {
+	a.e.background.Go(func() {
 		if pending != nil {
 			r := <-pending
 			doubt = doubt || refusal(r.err) == nil

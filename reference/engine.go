@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -25,9 +26,10 @@ type Engine struct {
 	clock   fakeclock.Clock
 	timing  Timing
 	desc    lockspec.Description
+	prefix  string // of every key
 
 	closing    chan struct{}
-	background sync.WaitGroup // releases that nobody waits for
+	background sync.WaitGroup // acquisitions, and releases that nobody waits for
 
 	mu     sync.Mutex
 	closed bool
@@ -45,7 +47,7 @@ func New(b Backend, opts *Options) (*Engine, error) {
 	orDefault(&o.Observer, Observer(noObserver{}))
 	return &Engine{
 		backend: b, opts: o, clock: o.Clock, timing: b.Timing(), desc: b.Describe(),
-		closing: make(chan struct{}),
+		prefix: prefix(o.Namespace), closing: make(chan struct{}),
 	}, nil
 }
 
@@ -129,25 +131,18 @@ func (e *Engine) settle() {
 	}
 }
 
-// inBackground runs f unless the engine was closed meanwhile; Close waits for it.
-func (e *Engine) inBackground(f func()) {
+// enter notes an acquisition that begins, unless the engine is closed; Close
+// waits for its leave.
+func (e *Engine) enter() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {
-		e.background.Go(f)
-		return
+		e.background.Add(1)
 	}
-	go f()
+	return !e.closed
 }
 
-func (e *Engine) isClosing() bool {
-	select {
-	case <-e.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (e *Engine) leave() { e.background.Done() }
 
 // register notes a lease, unless the engine is closed.
 func (e *Engine) register(l *Lease) bool {
@@ -206,6 +201,16 @@ func (e *Engine) newOwner() string { return fmt.Sprintf("%016x%016x", e.random()
 func (e *Engine) jitter(d time.Duration) time.Duration {
 	half := d / 2
 	return d - time.Duration(e.random()%uint64(half+1))
+}
+
+// prefix begins the backend's name of every key of a namespace. It has one
+// colon, at its end, so no two namespaces share a name: without the escapes
+// "a" + "b:c" and "a:b" + "c" would be the same key.
+func prefix(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return strings.NewReplacer("%", "%25", ":", "%3A").Replace(namespace) + ":"
 }
 
 func validKey(key string) error {

@@ -19,6 +19,7 @@ import (
 // one.
 type Lease struct {
 	e     *Engine
+	key   string
 	claim Claim
 	token int64
 	begin time.Time
@@ -59,7 +60,7 @@ const (
 
 func (e *Engine) newLease(ctx context.Context, a *acquisition, g Grant, sent time.Time, stamp int64) *Lease {
 	l := &Lease{
-		e: e, claim: a.claim, token: g.Token, begin: sent, sent: stamp,
+		e: e, key: a.key, claim: a.claim, token: g.Token, begin: sent, sent: stamp,
 		loss: make(chan struct{}), turn: make(chan struct{}, 1),
 		lease: orElse(g.Lease, a.claim.Lease), auto: a.opts.Renew == lockspec.RenewAuto,
 		renewals: a.renewals,
@@ -97,7 +98,7 @@ func (l *Lease) listen(news <-chan error) {
 }
 
 // Key is what is held.
-func (l *Lease) Key() string { return l.claim.Key }
+func (l *Lease) Key() string { return l.key }
 
 // Token is the fencing token, larger than that of every earlier tenure of the
 // key; ok is false where the service has none.

@@ -16,6 +16,10 @@ type Options struct {
 	// Clock is what every timing decision is made on; default: the real one.
 	Clock fakeclock.Clock
 
+	// Namespace keeps the keys of this engine apart from those of every other
+	// namespace on the same service; default: none, keys are used as they are.
+	Namespace string
+
 	// Lease is asked for where AcquireOptions names none; default: the
 	// backend's. It means nothing to a session.
 	Lease time.Duration

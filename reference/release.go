@@ -9,9 +9,8 @@ import (
 )
 
 // Release ends the tenure: from the moment of the call it is no longer held,
-// whatever the answer. It may be called often and concurrently; all calls
-// share one release and its answer, and a later call of a released lease
-// answers nil.
+// whatever the answer. It may be called often and concurrently: all calls,
+// later ones too, share one release and its answer.
 //
 // ctx gives values only: a release goes on though ctx has ended, and takes no
 // longer than Options.ReleaseTimeout. ErrLost: the tenure was lost before.

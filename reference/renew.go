@@ -82,7 +82,7 @@ func (l *Lease) renewOnce(ctx context.Context, lease, timeout time.Duration) err
 	ctx, unbind := l.Bind(ctx)
 	defer unbind()
 
-	sent, stamp := l.e.clock.Now(), fakeclock.Stamp(l.e.clock)
+	sent, stamp := l.e.clock.Now(), l.stamp()
 	if !l.sending(sent, lease) {
 		return l.Err()
 	}
@@ -128,6 +128,13 @@ func (l *Lease) answered(sent time.Time, stamp int64, lease time.Duration, err e
 	case definite(err):
 		l.fall(l.reasonOf(err), err)
 	}
+}
+
+func (l *Lease) stamp() int64 {
+	if l.renewals == nil {
+		return 0
+	}
+	return fakeclock.Stamp(l.e.clock)
 }
 
 // show puts a renewal where the client's user sees it; who does not look
