@@ -1,0 +1,45 @@
+# Two commands do everything: `go run ./cmd/lockcheck run` shows what this is
+# for and needs only Go; `make test` installs what is missing and runs every
+# check of every module.
+
+SHELL := bash
+GO    ?= go
+# Tools run at a version of their own: the modules require none of them.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+MODULES := . cmd/lockcheck
+# The race detector needs cgo and a C compiler.
+RACE := $(shell command -v gcc >/dev/null && echo -race)
+
+.PHONY: test full lint needs build tidy soak docs bench
+
+test: needs lint ## everything that CI runs
+	$(GO) test $(RACE) -timeout 20m work
+
+full: needs lint ## what is too long for every change
+	LOCKCHECK_FULL=1 $(GO) test $(RACE) -timeout 60m work
+
+needs: ## install what the tests need, where it is missing and root is at hand
+	@command -v gcc >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq gcc libc6-dev; \
+	  else echo "gcc is missing: without it the tests run, but not with the race detector" >&2; fi; }
+
+lint:
+	@files=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$files" || { echo "gofmt would change: $$files" >&2; exit 1; }
+	$(GO) vet work
+	for m in $(MODULES); do (cd $$m && $(GO) run $(STATICCHECK) ./...) || exit 1; done
+
+build: ## dist/lockcheck
+	$(GO) build -o dist/lockcheck ./cmd/lockcheck
+
+# A module of this repository that requires another at v0.0.0 cannot be tidied
+# where it stands: a copy of its go.mod gets the replacement that go.work has.
+tidy:
+	$(GO) mod tidy
+	cd cmd/lockcheck && cp go.mod tidy.mod && cp go.sum tidy.sum \
+	  && GOWORK=off $(GO) mod edit -replace github.com/lockcheck/lockcheck=../.. tidy.mod \
+	  && GOWORK=off $(GO) mod tidy -modfile=tidy.mod \
+	  && GOWORK=off $(GO) mod edit -dropreplace github.com/lockcheck/lockcheck tidy.mod \
+	  && mv tidy.mod go.mod && mv tidy.sum go.sum
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./checker/... ./reference/...
