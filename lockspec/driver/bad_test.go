@@ -128,7 +128,9 @@ func badReply(how string, q *Request, answer func(string, ...any)) {
 	}
 }
 
-func bad(how string) Config { return Config{Name: "n1", Env: []string{envBad + "=" + how, noRaceSleep}} }
+func bad(how string) Config {
+	return Config{Name: "n1", Env: []string{envBad + "=" + how, noRaceSleep}}
+}
 
 // The race detector makes a program sleep for a second before it exits.
 const noRaceSleep = "GORACE=atexit_sleep_ms=0"

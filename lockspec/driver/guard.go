@@ -133,8 +133,7 @@ func (g *Guard) Close() error {
 func guard(in io.Reader) {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	groups, folders := map[int]bool{}, map[string]bool{}
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
+	for lines := bufio.NewScanner(in); lines.Scan(); {
 		word, quoted, _ := strings.Cut(lines.Text(), " ")
 		what, err := strconv.Unquote(quoted)
 		if err != nil {
@@ -143,7 +142,9 @@ func guard(in io.Reader) {
 		pgid, _ := strconv.Atoi(what)
 		switch word {
 		case wordStart:
-			groups[pgid] = true
+			if pgid > 1 { // no group of ours is that of init
+				groups[pgid] = true
+			}
 		case wordEnd:
 			delete(groups, pgid)
 		case wordFolder:
