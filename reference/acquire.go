@@ -164,7 +164,7 @@ func (a *acquisition) try(ctx context.Context) (*Lease, error) {
 	if kind := refusal(err); kind != nil {
 		return nil, a.fail(kind, err)
 	}
-	a.doubt = true
+	a.doubt = a.doubt || !errors.Is(err, ErrNotSent)
 	if errors.As(err, new(*PanicError)) {
 		return nil, a.fail(nil, err)
 	}
@@ -244,7 +244,7 @@ func (a *acquisition) cleanUp() {
 	a.e.background.Go(func() {
 		if pending != nil {
 			r := <-pending
-			doubt = doubt || refusal(r.err) == nil
+			doubt = doubt || refusal(r.err) == nil && !errors.Is(r.err, ErrNotSent)
 		}
 		if doubt {
 			a.e.free(context.Background(), claim)

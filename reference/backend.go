@@ -29,7 +29,8 @@ type Backend interface {
 	//
 	// ErrBusy: another holds the key, and nothing was granted. ErrConfig,
 	// ErrInvalidKey and ErrUnsupported: no retry can help, and nothing was
-	// granted. Any other error: unknown, it may have been granted.
+	// granted. Any other error: unknown, it may have been granted, unless the
+	// error matches ErrNotSent.
 	Attempt(ctx context.Context, c Claim) (Grant, error)
 
 	// Renew makes the lease start anew with length c.Lease, or asks whether

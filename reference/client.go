@@ -112,7 +112,11 @@ func (c client) Describe() lockspec.Description {
 // How late the engine's own timers may be on a busy machine.
 const late = 100 * time.Millisecond
 
-// bounds fills in what the engine promises and the backend has not said.
+// bounds fills in what the engine promises and the backend has not said. An
+// outage of a quarter of the lease is tolerated, since at least half of it is
+// left whenever a renewal is sent; but only a lease that the options name is
+// known well enough to promise it, and who asks for shorter ones is not
+// promised it.
 func (e *Engine) bounds(b lockspec.Bounds) lockspec.Bounds {
 	orDefault(&b.Loss, late)
 	orDefault(&b.Cancel, late/2)
@@ -123,5 +127,8 @@ func (e *Engine) bounds(b lockspec.Bounds) lockspec.Bounds {
 	}
 	orDefault(&b.RenewEveryRatio, 1.0/3)
 	orDefault(&b.LossMarginRatio, e.opts.Margin+0.01)
+	if e.opts.leaseSet {
+		orDefault(&b.Tolerates, e.opts.Lease/4)
+	}
 	return b
 }

@@ -18,6 +18,10 @@ var ErrReleased = fmt.Errorf("%w: released", lockspec.ErrNotHeld)
 // lockspec.ErrUnavailable.
 var ErrClosed = fmt.Errorf("%w: engine closed", lockspec.ErrUnavailable)
 
+// ErrNotSent in the chain of a backend's error says that the request surely
+// never left: there is nothing to clean up.
+var ErrNotSent = errors.New("request not sent")
+
 // Error is how an operation of an [Engine] or a [Lease] failed. It matches its
 // Kind, and its cause where that is known: a backend's own error, or the end
 // of a context.

@@ -88,6 +88,22 @@ func TestLostReplyIsFoundAgain(t *testing.T) {
 	})
 }
 
+// What surely never left needs no cleaning up.
+func TestUnsentAttemptIsNotReleased(t *testing.T) {
+	bubble(t, func(w *world) {
+		e, s := w.node(nil)
+		s.onAttempt = func(context.Context, reference.Claim) (reference.Grant, error) {
+			return reference.Grant{}, fmt.Errorf("%w: %w", reference.ErrNotSent, errFlaky)
+		}
+		_, err := e.TryAcquire(w.Context(), "k", nil)
+		w.want(err, lockspec.ErrUnavailable)
+		synctest.Wait()
+		if s.count("release") != 0 {
+			t.Error("released what was never asked for")
+		}
+	})
+}
+
 func TestF06_FailedAttemptsExposeNoToken(t *testing.T) {
 	bubble(t, func(w *world) {
 		e, s := w.node(nil)

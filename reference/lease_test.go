@@ -508,6 +508,7 @@ type session struct{ reference.Backend }
 
 func (session) Timing() reference.Timing                       { return reference.Session(2 * time.Second) }
 func (session) Renew(context.Context, reference.Claim) error   { return nil }
+func (session) Close() error                                   { return nil }
 func (session) Release(context.Context, reference.Claim) error { return nil }
 func (session) Attempt(context.Context, reference.Claim) (reference.Grant, error) {
 	return reference.Grant{Token: 1}, nil

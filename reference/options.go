@@ -21,7 +21,8 @@ type Options struct {
 	Namespace string
 
 	// Lease is asked for where AcquireOptions names none; default: the
-	// backend's. It means nothing to a session.
+	// backend's. It means nothing to a session. A client promises to tolerate
+	// outages of a quarter of it if it is named here.
 	Lease time.Duration
 
 	// Margin is the part of a lease that is given up for safety; default 0.1.
@@ -51,6 +52,8 @@ type Options struct {
 	// then show keys and connection strings.
 	CauseText bool
 
+	leaseSet bool // the caller named Lease
+
 	_ struct{}
 }
 
@@ -73,6 +76,7 @@ func (o *Options) withDefaults(b Backend) (Options, error) {
 	if c.Clock == nil {
 		c.Clock = fakeclock.Real()
 	}
+	c.leaseSet = c.Lease != 0
 	orDefault(&c.Lease, b.Timing().lease)
 	orDefault(&c.Margin, DefaultMargin)
 	orDefault(&c.MinRetryDelay, DefaultMinRetryDelay)

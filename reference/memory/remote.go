@@ -67,7 +67,7 @@ var errClosed = errors.New("connection closed by its user")
 func (r *remote) call(ctx context.Context, m message) (message, error) {
 	c, err := r.connect(ctx)
 	if err != nil {
-		return message{}, fmt.Errorf("%w: %w", lockspec.ErrUnavailable, err)
+		return message{}, fmt.Errorf("%w: %w: %w", lockspec.ErrUnavailable, reference.ErrNotSent, err)
 	}
 	reply, err := c.roundTrip(ctx, m)
 	if err != nil {
