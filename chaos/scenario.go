@@ -148,15 +148,13 @@ func (s *scenario) failedFault(step Step, err error) {
 // tenure after a failure is where many locks break.
 func (s *scenario) afterwards(ctx context.Context, name string, rng *rand.Rand) {
 	defer s.stop()
-	c, err := s.env.Power().Open(ctx, name)
+	p, err := s.env.Process(ctx, name)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.env.Note(result.Error, fmt.Sprintf("node %s did not come back: %v", name, err))
 		}
 		return
 	}
-	p := s.env.Scene.NewProcess(name, c)
-	defer p.Close()
 	l := s.load()
 	l.Count = after
 	bounded, cancel := context.WithTimeout(ctx, 20*s.env.Lease+s.env.Description.Bounds.Takeover)

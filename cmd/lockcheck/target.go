@@ -164,6 +164,9 @@ func openLock(_ context.Context, at driver.Target) (driver.Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", lockspec.ErrConfig, err)
 	}
+	if at.URL == "" && len(at.Endpoints) > 0 {
+		u = &url.URL{Scheme: "memory", Host: at.Endpoints[0]}
+	}
 	switch u.Scheme {
 	case "memory":
 		return newLock(memory.Dial(u.Host, nil))

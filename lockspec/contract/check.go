@@ -269,6 +269,9 @@ func (c *check) perform(ctx context.Context, e *Env) {
 	switch context.Cause(ctx) {
 	case nil:
 	case errLimit:
+		for _, p := range e.processes {
+			e.hung(p.Node)
+		}
 		e.Note(result.Error, fmt.Sprintf("timeout: the case was killed by its limit of %s", limit))
 	default:
 		e.Note(result.Inconclusive, "interrupted")
@@ -283,9 +286,7 @@ func (c *check) settle(ctx context.Context, e *Env) {
 		defer cancel()
 		w.Settle(ctx)
 		for _, err := range w.Broken() {
-			e.mu.Lock()
-			e.blame = result.BlameTarget
-			e.mu.Unlock()
+			e.blameTarget()
 			e.Note(result.Error, err.Error())
 		}
 	}

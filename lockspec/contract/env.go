@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/lockspec/workload"
@@ -49,16 +50,63 @@ func (e *Env) RandFor(n int) *rand.Rand { return rand.New(rand.NewPCG(e.seed, ui
 // MustProcess is a new process on the node; the case ends as error if there is
 // none to be had.
 func (e *Env) MustProcess(ctx context.Context, node string) *workload.Process {
-	c, err := e.harness.Open(ctx, node)
+	p, err := e.Process(ctx, node)
 	if err != nil {
 		e.MustError(result.BlameTarget, "node %s: %v", node, err)
 	}
-	p := e.Scene.NewProcess(node, c)
+	return p
+}
+
+// Process is a new process on the node. The case closes it at its end.
+func (e *Env) Process(ctx context.Context, node string) (*workload.Process, error) {
+	c, err := e.harness.Open(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	p := e.Scene.NewProcess(node, c, func(op history.Op) { e.overdue(node, op) })
 	top := e.top()
 	top.mu.Lock()
 	defer top.mu.Unlock()
 	top.processes = append(top.processes, p)
-	return p
+	return p, nil
+}
+
+// overdue decides whose fault a call is that outlived its bound. A driver that
+// does not even answer a ping hangs: it is ended, and nothing is said of the
+// lock. One that does has a lock that hangs.
+func (e *Env) overdue(node string, op history.Op) {
+	if e.hung(node) {
+		return
+	}
+	e.Fail(checker.Contract, "operation-hangs", "%s on %s did not return within its bound, while its process still ran", op, node)
+}
+
+// hung ends the node and blames its driver if it does not answer.
+func (e *Env) hung(node string) bool {
+	host, ok := e.harness.(NodeHost)
+	if !ok {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	n, err := host.Node(ctx, node)
+	if err != nil || n.Paused() {
+		return false
+	}
+	if err := n.Ping(ctx, false); err == nil || ctx.Err() == nil {
+		return false
+	}
+	_ = n.Kill()
+	e.blameTarget()
+	e.Note(result.Error, fmt.Sprintf("driver of %s hangs: it does not answer a ping; it was killed", node))
+	return true
+}
+
+func (e *Env) blameTarget() {
+	top := e.top()
+	top.mu.Lock()
+	defer top.mu.Unlock()
+	top.blame = result.BlameTarget
 }
 
 // MustNode is the operating-system process of a node.
@@ -105,10 +153,9 @@ func (e *Env) MustUnsupported(format string, args ...any) {
 
 // MustError ends the case: something other than the lock failed.
 func (e *Env) MustError(blame result.Blame, format string, args ...any) {
-	top := e.top()
-	top.mu.Lock()
-	top.blame = blame
-	top.mu.Unlock()
+	if blame == result.BlameTarget {
+		e.blameTarget()
+	}
 	e.Note(result.Error, fmt.Sprintf(format, args...))
 	e.stop()
 }

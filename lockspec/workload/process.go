@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/lockcheck/lockcheck/checker"
 	"github.com/lockcheck/lockcheck/checker/history"
@@ -16,10 +17,30 @@ import (
 type Process struct {
 	Node, Owner string
 
-	scene  *Scene
-	client lockspec.Client
-	mu     sync.Mutex
-	name   string
+	scene   *Scene
+	client  lockspec.Client
+	overdue func(op history.Op)
+	mu      sync.Mutex
+	name    string
+}
+
+// A driver bounds every call by its wait and 5 s; what takes longer by this
+// than its wait and its lease is overdue.
+const grace = 7 * time.Second
+
+// bounded gives a call its bound. Where the call outlives it while its caller
+// still waits, the process's overdue hook is told.
+func (p *Process) bounded(ctx context.Context, op history.Op, bound time.Duration, call func(context.Context) error) error {
+	if bound < 0 {
+		return call(ctx)
+	}
+	bounded, cancel := context.WithTimeout(ctx, bound+grace)
+	defer cancel()
+	err := call(bounded)
+	if bounded.Err() != nil && ctx.Err() == nil && p.overdue != nil {
+		p.overdue(op)
+	}
+	return err
 }
 
 func (p *Process) rename() {
@@ -46,7 +67,15 @@ func (p *Process) Acquire(ctx context.Context, r lockspec.Request) (*Tenure, err
 	invoke := e
 	invoke.Type, invoke.Ask, invoke.Wait, invoke.Renewal = history.Invoke, r.Lease, r.Wait, r.Renew
 	p.scene.Record(&invoke)
-	l, err := p.client.Acquire(ctx, r)
+	bound := r.Wait + r.Lease
+	if r.Wait == lockspec.NoLimit {
+		bound = lockspec.NoLimit
+	}
+	var l lockspec.Lease
+	err := p.bounded(ctx, history.Acquire, bound, func(ctx context.Context) (err error) {
+		l, err = p.client.Acquire(ctx, r)
+		return err
+	})
 	if (l == nil) == (err == nil) {
 		err = p.neither(name, r.Key, l, err)
 	}

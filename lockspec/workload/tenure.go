@@ -82,6 +82,10 @@ func (t *Tenure) do(op history.Op, ask time.Duration, call func(*history.Event) 
 	return nil
 }
 
+func (t *Tenure) bounded(ctx context.Context, op history.Op, call func(context.Context) error) error {
+	return t.process.bounded(ctx, op, t.Lease, call)
+}
+
 // Renew asks for the lease again; 0 asks for the granted one.
 func (t *Tenure) Renew(ctx context.Context, lease time.Duration) error {
 	r, ok := t.lease.(lockspec.Renewer)
@@ -92,7 +96,7 @@ func (t *Tenure) Renew(ctx context.Context, lease time.Duration) error {
 		lease = t.Lease
 	}
 	return t.do(history.Renew, lease, func(e *history.Event) error {
-		err := r.Renew(ctx, lease)
+		err := t.bounded(ctx, history.Renew, func(ctx context.Context) error { return r.Renew(ctx, lease) })
 		e.Lease = lease
 		if g := t.lease.Granted(); g > 0 {
 			e.Lease = g
@@ -107,12 +111,12 @@ func (t *Tenure) Held(ctx context.Context) error {
 	if !ok {
 		return lockspec.ErrUnsupported
 	}
-	return t.do(history.Held, 0, func(*history.Event) error { return h.Held(ctx) })
+	return t.do(history.Held, 0, func(*history.Event) error { return t.bounded(ctx, history.Held, h.Held) })
 }
 
 // Release ends the tenure.
 func (t *Tenure) Release(ctx context.Context) error {
-	return t.do(history.Release, 0, func(*history.Event) error { return t.lease.Release(ctx) })
+	return t.do(history.Release, 0, func(*history.Event) error { return t.bounded(ctx, history.Release, t.lease.Release) })
 }
 
 // Write is one read-modify-write of the resource, as an application does it:

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockcheck/lockcheck/reports/result"
+)
+
+// TestBadInput: each is one line that names what is wrong and the way out.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const head = `{"lockcheck":"history","version":1,"class":"lease"}` + "\n"
+	broken := file("broken.jsonl", head+"{\"index\":0,\n"+`{"index":1,"time_ns":1,"type":"event","op":"note"}`+"\n")
+	newer := file("newer.jsonl", `{"lockcheck":"history","version":99}`+"\n")
+	empty := file("empty.jsonl", "")
+	for _, test := range []struct {
+		name string
+		args []string
+		says []string
+	}{
+		{"scheme", []string{"run", "memry://"}, []string{`"memry://"`, `"memory"`}},
+		{"scheme far off", []string{"run", "zookeeper://h"}, []string{`"zookeeper://h"`, "memory"}},
+		{"address", []string{"run", "memory://nowhere"}, []string{"nowhere", "memory://HOST:PORT"}},
+		{"broken lock", []string{"run", "broken://release-without-owner"}, []string{`"release-without-owner"`, `"release-without-owner-check"`}},
+		{"empty command", []string{"run", "exec:"}, []string{"exec:COMMAND"}},
+		{"flag", []string{"run", "--sed", "1"}, []string{"--sed", `"seed"`}},
+		{"flag value", []string{"run", "--seed", "one"}, []string{"--seed", "one"}},
+		{"case", []string{"run", "--case", "A03x"}, []string{`"A03x"`, "A0"}},
+		{"suite", []string{"run", "--suite", "contrat"}, []string{`"contrat"`, `"contract"`}},
+		{"profile", []string{"run", "--profile", "fence"}, []string{`"fence"`, `"fenced"`}},
+		{"lease", []string{"run", "--lease", "1ms"}, []string{"1ms", "100ms"}},
+		{"output form", []string{"run", "--output", "html"}, []string{`"html"`, "FORMAT=PATH"}},
+		{"output format", []string{"run", "--output", "jsn=x"}, []string{`"jsn"`, `"json"`}},
+		{"two targets", []string{"run", "memory://", "memory://"}, []string{"2"}},
+		{"command", []string{"rn"}, []string{`"rn"`, `"run"`}},
+		{"list", []string{"list", "case"}, []string{`"case"`, `"cases"`}},
+		{"list nothing", []string{"list"}, []string{"cases"}},
+		{"broken line", []string{"check", broken}, []string{"line 2", "byte"}},
+		{"newer history", []string{"check", newer}, []string{"99", "1"}},
+		{"empty history", []string{"check", empty}, []string{"empty"}},
+		{"no such file", []string{"check", filepath.Join(dir, "nothing.jsonl")}, []string{"nothing.jsonl"}},
+		{"no file", []string{"check"}, []string{"arg"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := (&cli{}).run(t, test.args...).want(t, result.ExitUsage)
+			if lines := strings.Count(strings.TrimSpace(c.err), "\n"); lines != 0 {
+				t.Errorf("%d lines instead of one:\n%s", lines+1, c.err)
+			}
+			for _, says := range test.says {
+				if !strings.Contains(c.err, says) {
+					t.Errorf("it does not say %s: %s", says, c.err)
+				}
+			}
+		})
+	}
+}
+
+func TestEnvironmentTwins(t *testing.T) {
+	c := &cli{env: map[string]string{"LOCKCHECK_SEED": "7", "LOCKCHECK_LEASE": "500ms"}}
+	c.run(t, "run", "--plan").want(t, result.ExitOK)
+	if !strings.Contains(c.out, `"seed": 7`) {
+		t.Error(c.out)
+	}
+	if c.run(t, "run", "--plan", "--seed", "8").want(t, result.ExitOK); !strings.Contains(c.out, `"seed": 8`) {
+		t.Error("a flag does not win over its twin")
+	}
+	c.env["LOCKCHECK_LEASE"] = "long"
+	if c.run(t, "run", "--plan").want(t, result.ExitUsage); !strings.Contains(c.err, "LOCKCHECK_LEASE=long") {
+		t.Error(c.err)
+	}
+}
+
+// TestServerNotThere: a port that nobody listens on.
+func TestServerNotThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	c := (&cli{}).run(t, "run", "memory://"+addr).want(t, result.ExitUnavailable)
+	if !strings.Contains(c.err, addr) {
+		t.Error(c.err)
+	}
+}
+
+// TestCheckStandardInput judges a truncated history from standard input: what
+// stands in it is judged, the verdict is no pass.
+func TestCheckStandardInput(t *testing.T) {
+	c := &cli{in: `{"lockcheck":"history","version":1,"class":"lease"}` + "\n" +
+		`{"index":0,"time_ns":1,"process":"p1","type":"invoke","op":"acquire","key":"k","wait_ns":0}` + "\n" +
+		`{"index":1,"time_ns":2,"process":"p1","type":"ok","op":"acquire","key":"k","tenure":"t1","lease_ns":1000000000}` + "\n"}
+	c.run(t, "check", "-").want(t, result.ExitInconclusive)
+	if !strings.Contains(c.out, "cut off") {
+		t.Error(c.out)
+	}
+}
