@@ -25,8 +25,8 @@ func appendStamp(dst []byte, index, time int64) []byte {
 }
 
 // appendBody appends all that follows the stamp. Zero fields are left out,
-// except where zero is a statement: a try's wait, a fault seen from the run's
-// first moment on, a register's first version, a reply to operation 0.
+// except where zero is a statement: a try's wait, a register's first version, a
+// reply to operation 0.
 func appendBody(dst []byte, e *Event) []byte {
 	dst = text(dst, `,"case":`, e.Case)
 	dst = text(dst, `,"process":`, e.Process)
@@ -86,7 +86,7 @@ func appendHappening(dst []byte, e *Event) []byte {
 	dst = appendTargets(dst, e.Targets)
 	dst = text(dst, `,"phase":`, string(e.Phase))
 	dst = text(dst, `,"origin":`, string(e.Origin))
-	if e.Phase == Observed || e.From != 0 || e.To != 0 {
+	if e.From != 0 || e.To != 0 {
 		dst = always(dst, `,"from_ns":`, e.From)
 		dst = always(dst, `,"to_ns":`, e.To)
 	}

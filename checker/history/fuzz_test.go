@@ -16,7 +16,7 @@ var seedLines = []string{
 	`{"index":1,"time_ns":9904,"case":"A02","process":"p1","owner":"o1","node":"n1","type":"ok","op":"acquire","key":"orders/42","tenure":"t1","token":41,"lease_ns":2000000000}`,
 	`{"index":3,"time_ns":21000,"type":"event","op":"fault","targets":["n1", "key:é"],"phase":"start","accepted":true}`,
 	`{ "index" : -1 , "accepted":false , "key":"` + "\xff" + `"}`,
-	`{"index":01,"time_ns":1.5,"op":null,"token":"9007199254740993"}`,
+	`{"index":01}`, `{"index":9999999999999999999}`, `{"index":1.0}`, `{"index":9223372036854775807,"time_ns":1.5,"op":null,"token":"9007199254740993"}`,
 	`{"index":123456789012345678,"op":"a","op":"b","targets":[]}`,
 	`{"key_b64":"a/8=","message":"\n"}`,
 	`{"index":1,}`, `{"count":99999999999}`, `{}`, `[]`, ``, `{"index":-0}`, `{"index":-}`, `{"index":1}}`, `{"accepted":truefalse}`,

@@ -36,7 +36,7 @@ func newLines(src io.Reader) *lines {
 	return &lines{src: src, buf: make([]byte, firstBuffer), sum: sha256.New()}
 }
 
-// next returns the next line without its end, valid until the following call.
+// next returns the next line without its newline, valid until the following call.
 // At the end of the stream, and at a last line without newline, it is io.EOF.
 func (l *lines) next() ([]byte, error) {
 	for {
@@ -52,10 +52,9 @@ func (l *lines) next() ([]byte, error) {
 			return nil, errLongLine
 		}
 		if i >= 0 {
-			line := l.buf[l.start : l.scanned-1]
 			l.first, l.start = l.start, l.scanned
 			l.count++
-			return bytes.TrimSuffix(line, []byte{'\r'}), nil
+			return l.buf[l.first : l.start-1], nil
 		}
 		if !l.fill() {
 			return nil, l.err

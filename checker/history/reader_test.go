@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
+	"testing/synctest"
 )
 
 const (
@@ -233,24 +233,16 @@ func TestTornGzipIsTruncated(t *testing.T) {
 }
 
 func TestCloseEndsUnpacking(t *testing.T) {
-	body := headLine + strings.Repeat("\n", 8<<20)
-	d, err := NewReader(bytes.NewReader(zipped([]byte(body))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.Close()
-	d.Close()
-	full := d.lines.src.(*unpacker).full
-	for deadline := time.After(10 * time.Second); ; {
-		select {
-		case _, open := <-full:
-			if !open {
-				return
-			}
-		case <-deadline:
-			t.Fatal("the goroutine still unpacks")
+	packed := zipped([]byte(headLine + strings.Repeat("\n", 8<<20)))
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
+		d, err := NewReader(bytes.NewReader(packed))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		synctest.Wait()
+		d.Close()
+		d.Close()
+	})
 }
 
 func TestGoldenHistories(t *testing.T) {

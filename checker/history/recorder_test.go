@@ -167,7 +167,7 @@ func TestRecordCopies(t *testing.T) {
 
 var errFull = errors.New("no space left on device")
 
-// disk takes room bytes.
+// disk takes room bytes, fails once, and has room again.
 type disk struct {
 	buffer
 	room int
@@ -178,6 +178,7 @@ func (d *disk) Write(p []byte) (int, error) {
 	d.room -= n
 	d.buffer.Write(p[:n])
 	if n < len(p) {
+		d.room = 1 << 40
 		return n, errFull
 	}
 	return n, nil

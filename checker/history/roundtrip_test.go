@@ -5,11 +5,13 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"pgregory.net/rapid"
@@ -180,6 +182,34 @@ func zipped(b []byte) []byte {
 	return out.Bytes()
 }
 
+// TestEveryFieldTravels fails for a field that was added to Event but not to
+// the encoder, or whose number in field is another's.
+func TestEveryFieldTravels(t *testing.T) {
+	var e, scanned, decoded Event
+	v := reflect.ValueOf(&e).Elem()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString(v.Type().Field(i).Name)
+		case reflect.Slice:
+			f.Set(reflect.ValueOf([]string{"n1", "n2"}))
+		case reflect.Int8:
+			f.SetInt(int64(Rejected))
+		default:
+			f.SetInt(int64(i + 1))
+		}
+	}
+	e.Type = Happen // the type whose lines may have any field
+	line := bytes.TrimSpace(appendEvent(nil, &e))
+	s := scanner{known: pool{seed: maphash.MakeSeed()}}
+	if _, ok := s.scan(&scanned, line); !ok || !reflect.DeepEqual(scanned, e) {
+		t.Errorf("scanned %+v\nwrote   %+v", scanned, e)
+	}
+	if _, unknown, err := decode(&decoded, line); err != nil || unknown != nil || !reflect.DeepEqual(decoded, e) {
+		t.Errorf("decoded %+v\nwrote   %+v\n%v, unknown %q", decoded, e, err, unknown)
+	}
+}
+
 // TestStringsAreWrittenAsEncodingJSONHasThem holds the encoder's strings
 // against the standard library's.
 func TestStringsAreWrittenAsEncodingJSONHasThem(t *testing.T) {
@@ -190,8 +220,9 @@ func TestStringsAreWrittenAsEncodingJSONHasThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got, want string
-		if err := json.Unmarshal(appendString(nil, s), &got); err != nil {
-			t.Fatal(err)
+		line := appendString(nil, s)
+		if err := json.Unmarshal(line, &got); err != nil || !utf8.Valid(line) {
+			t.Fatalf("%q: %v", line, err)
 		}
 		if err := json.Unmarshal(std, &want); err != nil || got != want {
 			t.Fatalf("%q was written as %q, not %q", s, got, want)
@@ -199,8 +230,21 @@ func TestStringsAreWrittenAsEncodingJSONHasThem(t *testing.T) {
 	})
 }
 
-// TestLines pins the format: these lines are what other tools read.
+func TestHeaderLine(t *testing.T) {
+	h := Header{Started: time.Date(2026, 7, 1, 12, 0, 0, 5, time.FixedZone("", 7200)), Class: "lease", Hazards: []lockspec.Hazard{"pause"},
+		Claims: map[lockspec.Feature]Claim{"wait": Proven, "fifo": False}, Bounds: lockspec.Bounds{Loss: 5, ClockRate: 0.1}}
+	got, err := appendHeader(nil, h)
+	want := `{"lockcheck":"history","version":1,"started":"2026-07-01T10:00:00.000000005Z","clock":"monotonic","seed":0,"class":"lease",` +
+		`"hazards":["pause"],"claims":{"fifo":"false","wait":"proven"},"bounds":{"loss_ns":5,"clock_rate":0.1},"eps_ns":2000000}` + "\n"
+	if err != nil || string(got) != want {
+		t.Errorf("%v\nwrote %swant  %s", err, got, want)
+	}
+}
+
+// TestLines pins the format: these lines are what other tools read. All but
+// those with escapes are for the scanner, with either line end.
 func TestLines(t *testing.T) {
+	s := scanner{known: pool{seed: maphash.MakeSeed()}}
 	for want, e := range map[string]Event{
 		`{"index":0,"time_ns":1203,"case":"A02","process":"p1","owner":"o1","node":"n1","type":"invoke","op":"acquire","key":"orders/42","ask_ns":2000000000,"wait_ns":0}`: {
 			Time: 1203, Case: "A02", Process: "p1", Owner: "o1", Node: "n1", Type: Invoke, Op: Acquire, Key: "orders/42", Ask: 2 * time.Second},
@@ -219,6 +263,11 @@ func TestLines(t *testing.T) {
 	} {
 		if got := strings.TrimSuffix(string(appendEvent(nil, &e)), "\n"); got != want {
 			t.Errorf("wrote %s\nwant  %s", got, want)
+		}
+		rare := strings.Contains(want, `\`) || strings.Contains(want, `"token":"`) || e.Key == "k\xff"
+		var back Event
+		if _, ok := s.scan(&back, []byte(want+"\r")); ok == rare || ok && !reflect.DeepEqual(back, e) {
+			t.Errorf("scanned %v %+v\nof %s", ok, back, want)
 		}
 	}
 }

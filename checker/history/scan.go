@@ -65,7 +65,7 @@ func (s *scanner) value(dst any) bool {
 // peek skips blanks and returns the next byte, 0 at the end.
 func (s *scanner) peek() byte {
 	for s.pos < len(s.line) {
-		if c := s.line[s.pos]; c != ' ' && c != '\t' {
+		if c := s.line[s.pos]; c != ' ' && c != '\t' && c != '\r' {
 			return c
 		}
 		s.pos++

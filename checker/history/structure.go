@@ -74,10 +74,7 @@ func (d *doing) invoke(e *Event) error {
 }
 
 func (d *doing) returns(e *Event) error {
-	i := slices.Index(d.open, operation{e.Op, e.Tenure})
-	if i < 0 { // an acquire learns its tenure by its return
-		i = slices.IndexFunc(d.open, func(o operation) bool { return o.op == e.Op })
-	}
+	i := slices.IndexFunc(d.open, func(o operation) bool { return o.op == e.Op })
 	if i < 0 {
 		return fmt.Errorf("process %q has no open %s to return from", e.Process, e.Op)
 	}
