@@ -2,6 +2,8 @@ package reference
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -195,7 +197,12 @@ func (e *Engine) random() uint64 {
 	return e.opts.Rand.Uint64()
 }
 
-func (e *Engine) newOwner() string { return fmt.Sprintf("%016x%016x", e.random(), e.random()) }
+func (e *Engine) newOwner() string {
+	var name [16]byte
+	binary.BigEndian.PutUint64(name[:8], e.random())
+	binary.BigEndian.PutUint64(name[8:], e.random())
+	return hex.EncodeToString(name[:])
+}
 
 // jitter is equal jitter: evenly distributed over [d/2, d].
 func (e *Engine) jitter(d time.Duration) time.Duration {

@@ -85,22 +85,21 @@ func (l *Lease) sweep(ctx context.Context, why error) {
 	if errors.As(why, &loss) && (loss.Reason == TakenOver || loss.Reason == ConnectionLost) {
 		return
 	}
-	ctx, cancel := l.e.clock.WithTimeout(ctx, l.e.releaseTry(l.claim))
-	defer cancel()
-	l.e.releaseOnce(ctx, l.claim)
+	l.e.releaseOnce(ctx, l.claim, l.e.releaseTry(l.claim))
 }
 
 // free releases a claim, and tries again until it is known that the owner
 // holds the key no more, or ReleaseTimeout has passed. Retrying is safe: the
 // service frees the key for this owner only, and no later grant has it.
 func (e *Engine) free(ctx context.Context, c Claim) error {
-	ctx, cancel := e.clock.WithTimeout(ctx, e.opts.ReleaseTimeout)
-	defer cancel()
+	begin := e.clock.Now()
 	var unsure error
 	for delay := e.opts.MinRetryDelay; ; delay = min(2*delay, e.opts.MaxRetryDelay) {
-		try, done := e.clock.WithTimeout(ctx, e.releaseTry(c))
-		err := e.releaseOnce(try, c)
-		done()
+		left := e.opts.ReleaseTimeout - e.clock.Since(begin)
+		if left <= 0 {
+			return unsure
+		}
+		err := e.releaseOnce(ctx, c, min(left, e.releaseTry(c)))
 		switch {
 		case err == nil:
 			return nil
@@ -108,9 +107,7 @@ func (e *Engine) free(ctx context.Context, c Claim) error {
 			return settled(err, unsure)
 		}
 		unsure = err
-		if e.clock.Sleep(ctx, e.jitter(delay)) != nil {
-			return unsure
-		}
+		e.clock.Sleep(ctx, min(e.opts.ReleaseTimeout-e.clock.Since(begin), e.jitter(delay)))
 	}
 }
 
@@ -129,7 +126,9 @@ func settled(refusal, unsure error) error {
 	}
 }
 
-func (e *Engine) releaseOnce(ctx context.Context, c Claim) error {
+func (e *Engine) releaseOnce(ctx context.Context, c Claim, timeout time.Duration) error {
+	ctx, cancel := e.clock.WithTimeout(ctx, timeout)
+	defer cancel()
 	_, err := call(ctx, func() (struct{}, error) { return struct{}{}, e.backend.Release(ctx, c) })
 	return err
 }
