@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -59,7 +60,7 @@ func (r *record) learnt(i *Tenure, h *Fault) Evidence {
 		return Evidence{Part: "c", Holds: "n/a", Text: "no loss signal is claimed"}
 	}
 	lost := i.firstLoss()
-	gone := i.ended(r.faults)
+	gone := i.gaveUp(r.faults)
 	switch {
 	case !late.before(lost):
 		return Evidence{"c", "true", i.lossEvents(), fmt.Sprintf("loss of %s was raised at %s, due by %s", i.ID, Clock(lost.Time), Clock(limit.Time))}
@@ -72,6 +73,20 @@ func (r *record) learnt(i *Tenure, h *Fault) Evidence {
 	default:
 		return Evidence{"c", "false", i.lossEvents(), fmt.Sprintf("loss of %s was raised at %s, due by %s", i.ID, Clock(lost.Time), Clock(limit.Time))}
 	}
+}
+
+// gaveUp is when the process called a release or was killed.
+func (t *Tenure) gaveUp(faults []*Fault) Moment {
+	m := never
+	for _, r := range t.releases {
+		m = earlier(m, r.invoke)
+	}
+	for _, f := range faults {
+		if f.killed(t) {
+			m = earlier(m, later(f.Start, t.Return))
+		}
+	}
+	return m
 }
 
 func (t *Tenure) lossEvents() []int64 {
@@ -120,4 +135,30 @@ func (r *record) fenced(res *resource, i, j *Tenure) Evidence {
 	e.Text = fmt.Sprintf("the resource had seen token %d of %s; %d stale writes of %s with token %d were refused, none accepted",
 		j.Token, j.ID, denied, i.ID, i.Token)
 	return e
+}
+
+// wantSeal: where fencing is claimed and hazards were shown, at least one of
+// them must have met a later holder who wrote; else nothing was fenced.
+func (r *record) wantSeal(v *Verdict) {
+	if !r.header.Claimed(lockspec.Fencing) || len(v.Hazards) == 0 {
+		return
+	}
+	for i := range v.Hazards {
+		if slices.ContainsFunc(v.Hazards[i].Evidence, func(e Evidence) bool { return e.Part == "d" && e.Holds == "true" }) {
+			return
+		}
+	}
+	h := &v.Hazards[0]
+	v.find(Finding{Kind: Fencing, Rule: "never-fenced", Level: Resource, Key: r.keyOf(h.Former), Tenures: []string{h.Former, h.Latter}, Faults: []string{h.Fault},
+		Certainty: "no later holder wrote",
+		Message:   fmt.Sprintf("the hazard %s was shown, and no holder after it wrote to the fenced register", h.Name)})
+}
+
+func (r *record) keyOf(tenure string) string {
+	for _, t := range r.tenures {
+		if t.ID == tenure {
+			return t.Key
+		}
+	}
+	return ""
 }

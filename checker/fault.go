@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -56,15 +57,21 @@ func (f *Fault) killed(t *Tenure) bool {
 	return f.Name == "kill" && slices.Contains(f.Targets, t.Node) && !f.End.before(t.Invoke)
 }
 
-func (f *Fault) breaks(key string) bool {
-	return f.Name == "break" && (slices.Contains(f.Targets, "key:"+key) || slices.Contains(f.Targets, "service"))
+// breaks says whether an operator's break may have taken the key from t.
+func (f *Fault) breaks(t *Tenure) bool {
+	return f.Name == "break" && (slices.Contains(f.Targets, "key:"+t.Key) || slices.Contains(f.Targets, "service")) && f.meets(t)
 }
+
+// meets says whether the fault had not healed when the grant may have been
+// made. What healed between the invocation of an acquisition and its return may
+// have taken the grant away before its reply came.
+func (f *Fault) meets(t *Tenure) bool { return !f.End.before(t.Invoke) }
 
 // takes says whether the fault may take a key from its holder.
 func (f *Fault) takes(t *Tenure, session bool) bool {
 	for _, r := range faultReasons {
 		if r.name == f.Name && (!r.sessionOnly || session) {
-			return f.strikes(t)
+			return f.strikes(t) && f.meets(t)
 		}
 	}
 	return false
@@ -92,9 +99,10 @@ func (f *Fault) stops(node string) bool {
 // mayCause says whether the fault, had it landed, may be why two believed
 // from t0 on: it strikes the former holder, began before, and healed no longer
 // ago than one lease and the time to notice. A healed fault does not excuse
-// for ever, a fault on a bystander excuses nothing.
+// for ever, a fault on a bystander excuses nothing. An operator's break has no
+// hazard word, needs no declaration, and must only be contained.
 func (f *Fault) mayCause(i *Tenure, t0 Moment, within time.Duration) bool {
-	return f.Hazard != "" && f.strikes(i) && !t0.before(f.Start) &&
+	return (f.Hazard != "" || f.Name == "break") && f.strikes(i) && !t0.before(f.Start) &&
 		(f.End == never || f.End.Time >= t0.Time-int64(within))
 }
 
@@ -102,11 +110,15 @@ func (f *Fault) mayCause(i *Tenure, t0 Moment, within time.Duration) bool {
 func collectFaults(events []history.Event) []*Fault {
 	var faults []*Fault
 	open := map[string]*Fault{}
+	seen := map[string]Moment{} // the last word of each node
 	for i := range events {
 		e := &events[i]
+		if e.Returns() {
+			seen[e.Node] = stamp(e)
+		}
 		switch {
 		case e.Op == history.Exit:
-			faults = append(faults, &Fault{ID: "exit-" + e.Node, Name: "kill", Targets: []string{e.Node}, Start: stamp(e), End: stamp(e), Landed: true, Found: true})
+			faults = append(faults, exited(e, seen))
 		case e.Op != history.Fault:
 		case e.Phase == history.Observed:
 			f := newFault(e, at(e.From))
@@ -123,6 +135,17 @@ func collectFaults(events []history.Event) []*Fault {
 		}
 	}
 	return faults
+}
+
+// exited is the end of a process that nobody asked for. It came some time
+// after the last word of the process: a key that was free at once was rightly
+// granted before the harness noticed.
+func exited(e *history.Event, seen map[string]Moment) *Fault {
+	start, ok := seen[e.Node]
+	if !ok {
+		start = at(math.MinInt64)
+	}
+	return &Fault{ID: "exit-" + e.Node, Name: "kill", Targets: []string{e.Node}, Start: start, End: stamp(e), Landed: true, Found: true}
 }
 
 func newFault(e *history.Event, start Moment) *Fault {

@@ -160,13 +160,3 @@ func (r *record) judgeTokens(v *Verdict) {
 		}
 	}
 }
-
-func order(a, b Moment) int {
-	switch {
-	case a.before(b):
-		return -1
-	case b.before(a):
-		return 1
-	}
-	return 0
-}

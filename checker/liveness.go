@@ -68,12 +68,12 @@ func (t *Tenure) releasedBefore(m Moment) bool {
 // why the key was still busy.
 func (r *record) disturbed(key string, kill *Fault, late attempt) bool {
 	for _, a := range r.attempts {
-		if a.key == key && a.outcome.Effect() == lockspec.Unknown && a.invoke.before(late.reply) && kill.Start.before(a.reply) {
+		if a.key == key && a.unknown && a.invoke.before(late.reply) && kill.Start.before(a.reply) {
 			return true
 		}
 	}
 	for _, f := range r.faults {
-		if f.Found && f.Start.before(late.reply) && kill.Start.before(f.End) {
+		if f.Name == "stall" && f.Start.before(late.reply) && kill.Start.before(f.End) {
 			return true
 		}
 	}

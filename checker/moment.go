@@ -52,6 +52,16 @@ func later(a, b Moment) Moment {
 	return a
 }
 
+func order(a, b Moment) int {
+	switch {
+	case a.before(b):
+		return -1
+	case b.before(a):
+		return 1
+	}
+	return 0
+}
+
 func (m Moment) plus(d time.Duration) Moment {
 	if m.Time > math.MaxInt64-int64(d) {
 		return never

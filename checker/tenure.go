@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockcheck/lockcheck/checker/history"
@@ -25,6 +26,7 @@ type Tenure struct {
 	ID, Key, Process, Owner, Node string
 
 	Mode    lockspec.Mode
+	Count   int   // permits; at least 1
 	Token   int64 // 0: none
 	Session bool  // held by a session, no lease
 	Lease   time.Duration
@@ -38,13 +40,15 @@ type Tenure struct {
 	Cut      Cut    // what ended the entitlement before the paper did
 
 	waited    bool // the acquisition was allowed to wait
+	shared    bool // the acquisition did not refresh the lease, and did not tell what is left of it
+	late      bool // granted after the caller had given up: nobody believes in it
 	sent      int64
 	manual    bool // nobody renews by himself
 	renewals  []renewal
 	releases  []call
 	checks    []call // held, renew, write
 	losses    []loss
-	doubt     Moment // start of an unresolved doubt; never if there is none
+	doubts    []Span // from doubt to sure; the last one may be open
 	shutdown  Moment
 	seesRenew bool // renewals of its own were seen
 }
@@ -58,10 +62,10 @@ type Cut struct {
 
 // call is one operation of a tenure.
 type call struct {
-	op             history.Op
-	invoke, reply  Moment // reply is never until it came
-	outcome        lockspec.Outcome
-	token, version int64
+	op            history.Op
+	invoke, reply Moment // reply is never until it came
+	outcome       lockspec.Outcome
+	unknown       bool
 }
 
 func (c *call) refused() bool { return c.outcome == lockspec.Lost || c.outcome == lockspec.NotHeld }
@@ -106,7 +110,7 @@ func (t *Tenure) endedBy(faults []*Fault, of func(loss) Moment) Moment {
 		m = earlier(m, of(l))
 	}
 	for _, f := range faults {
-		if f.killed(t) || f.breaks(t.Key) && !f.End.before(t.Return) {
+		if f.killed(t) || f.breaks(t) {
 			m = earlier(m, later(f.Start, t.Return))
 		}
 	}
@@ -116,7 +120,10 @@ func (t *Tenure) endedBy(faults []*Fault, of func(loss) Moment) Moment {
 // firstLoss is the earliest loss, or the start of a doubt that was never
 // resolved; never if neither came.
 func (t *Tenure) firstLoss() Moment {
-	m := t.doubt
+	m := never
+	if n := len(t.doubts); n > 0 && t.doubts[n-1].To == never {
+		m = t.doubts[n-1].From
+	}
 	for _, l := range t.losses {
 		m = earlier(m, l.earliest)
 	}
@@ -128,7 +135,9 @@ func (t *Tenure) firstLoss() Moment {
 // A renewal may shorten a lease: from its invocation the earliest end is the
 // smaller of the old end and its own, from its ok on its own alone. One whose
 // outcome is unknown never lengthens. A piece after a gap is a piece of its
-// own: the key may have been another's in between.
+// own: the key may have been another's in between. A lease that a whole
+// session shares and that the acquisition did not refresh is promised only by
+// renewals that were seen: what was left of it at the grant nobody told.
 func (t *Tenure) setPaper() {
 	if t.Session {
 		t.Paper = []Span{{t.Return, never}}
@@ -136,33 +145,59 @@ func (t *Tenure) setPaper() {
 		return
 	}
 	end := at(t.grantSent()).plus(t.Lease)
+	if t.shared {
+		end = t.Return
+	}
 	from := t.Return
 	t.PaperEnd = t.latestGrant().plus(t.Lease)
-	step := func(m, newEnd Moment) {
-		t.addPaper(Span{from, earlier(m, end)})
-		from, end = m, newEnd
+	for _, s := range t.paperSteps() {
+		t.addPaper(Span{from, earlier(s.at, end)})
+		from = s.at
+		if s.end = at(s.sent).plus(s.lease); s.ok {
+			end, t.PaperEnd = s.end, s.end
+		} else {
+			end = earlier(end, s.end)
+		}
 	}
 	for _, r := range t.renewals {
-		if r.own && r.sent == 0 {
-			t.PaperEnd = later(t.PaperEnd, r.reply.plus(r.lease)) // when it was sent nobody knows: it entitles to nothing
-			continue
-		}
-		sent := r.sent
-		if sent == 0 {
-			sent = r.invoke.Time
-		}
-		own := at(sent).plus(r.lease)
-		if !r.own {
-			step(r.invoke, earlier(end, own))
-		}
-		if r.ok {
-			step(r.reply, own)
-			t.PaperEnd = own
-		} else {
-			t.PaperEnd = later(t.PaperEnd, r.reply.plus(r.lease))
+		if !r.ok || r.own && r.sent == 0 {
+			t.PaperEnd = later(t.PaperEnd, r.reply.plus(r.lease)) // it may have landed as late as its reply
 		}
 	}
 	t.addPaper(Span{from, end})
+}
+
+// paperStep is a moment at which the earliest end of a paper changes.
+type paperStep struct {
+	at, end Moment
+	sent    int64
+	lease   time.Duration
+	ok      bool
+}
+
+// paperSteps are the invocations and the ok replies of the renewals, in their
+// order. A self-renewal of which nobody knows when it was sent entitles to
+// nothing.
+func (t *Tenure) paperSteps() []paperStep {
+	var steps []paperStep
+	for _, r := range t.renewals {
+		if r.own && r.sent == 0 {
+			continue
+		}
+		s := paperStep{at: r.invoke, sent: r.sent, lease: r.lease}
+		if s.sent == 0 {
+			s.sent = r.invoke.Time
+		}
+		if !r.own {
+			steps = append(steps, s)
+		}
+		if r.ok {
+			s.at, s.ok = r.reply, true
+			steps = append(steps, s)
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b paperStep) int { return order(a.at, b.at) })
+	return steps
 }
 
 // paperEarliest is the earliest end that the paper may have had.
@@ -217,11 +252,10 @@ func (t *Tenure) setEntitled(faults []*Fault, session bool) {
 	}
 	t.mayEnd(t.shutdown, "shutdown", nil)
 	for _, f := range faults {
-		// What had healed before the grant cannot take the grant away.
 		switch {
 		case f.killed(t):
 			t.mayEnd(later(f.Start, t.Return), "kill", f)
-		case f.takes(t, session) && !f.End.before(t.Return):
+		case f.takes(t, session || t.Session):
 			t.mayEnd(later(f.Start, t.Return), f.Name, f)
 		}
 	}
@@ -235,30 +269,71 @@ func (t *Tenure) setEntitled(faults []*Fault, session bool) {
 // setBelieved finds how long the process had reason to work on. A write that
 // is still open when the release is called keeps its belief until the reply: a
 // check was passed and the application will write. A tenure whose acquisition
-// used up its own lease is never believed.
+// used up its own lease is never believed, nor one that was granted after its
+// caller had given up.
 func (t *Tenure) setBelieved(faults []*Fault, autoRenew bool) {
-	if !t.Session && len(t.Paper) == 0 && !t.waited {
+	if t.late || t.spent() {
 		t.Believed = Span{t.Return, t.Return}
 		return
 	}
-	end := never
-	if len(t.releases) > 0 {
-		end = t.releases[0].invoke
-		for i := range t.checks {
-			c := &t.checks[i]
-			if (c.op == history.Write || c.op == history.Section) && c.invoke.before(end) && end.before(c.reply) {
-				end = c.reply
-			}
-		}
-	}
-	end = earlier(end, t.firstLoss())
+	end := earlier(t.releaseBelieved(), t.firstLoss())
 	for _, f := range faults {
 		if f.killed(t) {
 			end = earlier(end, later(f.Start, t.Return))
 		}
 	}
-	if !t.Session && (!autoRenew || t.manual) {
-		end = earlier(end, t.paperEarliest())
+	if !t.Session && !t.shared && (!autoRenew || t.manual) {
+		end = earlier(end, t.believedPaper())
 	}
 	t.Believed = Span{t.Return, end}
+}
+
+// spent says whether the acquisition surely used up the lease.
+func (t *Tenure) spent() bool {
+	return !t.Session && !t.shared && (!t.waited || t.sent != 0) && !t.Return.before(at(t.grantSent()).plus(t.Lease))
+}
+
+func (t *Tenure) releaseBelieved() Moment {
+	if len(t.releases) == 0 {
+		return never
+	}
+	end := t.releases[0].invoke
+	for i := range t.checks {
+		c := &t.checks[i]
+		if (c.op == history.Write || c.op == history.Section) && c.invoke.before(end) && end.before(c.reply) {
+			end = c.reply
+		}
+	}
+	return end
+}
+
+// believedPaper is where a process that renews by hand stops to believe. It
+// counts from what it knows: the send of its request, or, of a wait, the
+// return.
+func (t *Tenure) believedPaper() Moment {
+	if t.waited && t.sent == 0 && len(t.renewals) == 0 {
+		return t.PaperEnd
+	}
+	return t.paperEarliest()
+}
+
+// beliefs are the stretches of Believed in which the connection was not in
+// doubt.
+//
+// Counter-example to letting the first doubt end the belief: ZooKeeper's
+// client is suspended for 10 ms and sure again; its holder works on for an
+// hour, and another that holds within that hour must be seen.
+func (t *Tenure) beliefs() []Span {
+	from := t.Believed.From
+	var out []Span
+	for _, d := range t.doubts {
+		if s := (Span{from, earlier(d.From, t.Believed.To)}); !s.empty() {
+			out = append(out, s)
+		}
+		from = d.To
+	}
+	if s := (Span{from, t.Believed.To}); !s.empty() {
+		out = append(out, s)
+	}
+	return out
 }

@@ -146,6 +146,7 @@ func Judge(h *history.Header, events []history.Event) *Verdict {
 	r.judgeTakeover(v)
 	judgeDeaths(v, events)
 	r.measureLosses(v)
+	r.wantSeal(v)
 	v.conclude()
 	return v
 }
