@@ -124,6 +124,7 @@ func (r *record) judgePaper(v *Verdict, res *resource, i, j *Tenure) bool {
 	if c == apart {
 		return false
 	}
+	span.To = earlier(span.To, r.end) // a session's promise has no end of its own
 	f := r.overlapOf(i, j, span, "paper-cut-by-service", Service, fmt.Sprintf(
 		"%s ended the promise of %q to %s; %s was granted it %s before that promise was due to end", h.describe(), i.Key, i.ID, j.ID, span.Length()))
 	f.Faults = []string{h.ID}
@@ -209,9 +210,9 @@ func (r *record) withinLossBound(i *Tenure, s Span, causes []*Fault) bool {
 	if !r.header.Claimed(lockspec.LossSignal) {
 		return false
 	}
-	due := i.PaperEnd
-	if i.Session {
-		due = at(math.MinInt64)
+	due := at(math.MinInt64)
+	if len(causes) == 0 && !i.Session {
+		due = i.PaperEnd
 	}
 	for _, h := range causes {
 		due = later(due, r.dueRunning(i, h))

@@ -45,7 +45,7 @@ func (r *record) ownedBy(v *Verdict, i *Tenure, c *call, rest []*Tenure) {
 		if !j.Return.before(c.invoke) {
 			return
 		}
-		if !i.precedes(j) || i.Mode == lockspec.Read && j.Mode == lockspec.Read {
+		if !i.precedes(j) || !r.exclude(i, j) {
 			continue
 		}
 		v.find(Finding{Kind: Ownership, Rule: "ok-after-successor", Level: Service, Key: i.Key, Tenures: []string{i.ID, j.ID},

@@ -246,3 +246,16 @@ func judgeAll(t *testing.T, rows []judged) {
 		})
 	}
 }
+
+// cutLine is the text without the lines that contain the word.
+func cutLine(text, word string) string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, word) {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}
+
+func replace(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
