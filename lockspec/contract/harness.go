@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -36,4 +37,67 @@ type Observer interface {
 	// Broken lists what drivers did wrong since it was last asked: rubbish on
 	// standard output, hanging. It is no failure of the lock.
 	Broken() []error
+}
+
+// The powers below reach into the lock service. They act on servers that the
+// harness started itself, never on anybody's.
+
+// TrafficCounter counts the requests that reached the service. The operations
+// are acquire, renew, release; empty words match all.
+type TrafficCounter interface {
+	Requests(ctx context.Context, op, key string) (int, error)
+}
+
+// Interference is what becomes of a request on its way.
+type Interference string
+
+// The interferences.
+const (
+	DropRequest Interference = "drop-request" // never reaches the service
+	HoldRequest Interference = "hold-request" // reaches it when lifted
+	DropReply   Interference = "drop-reply"   // took effect, never answered
+	HoldReply   Interference = "hold-reply"   // took effect, answered when lifted
+)
+
+// Interferer is the power to stand between clients and the service.
+type Interferer interface {
+	// Interfere strikes the next requests that match, times of them; -1 all,
+	// until lifted.
+	Interfere(ctx context.Context, what Interference, op, key string, times int) (Struck, error)
+}
+
+// Struck is an interference under way.
+type Struck interface {
+	Await(ctx context.Context) error // returns once it has struck
+	Lift(ctx context.Context) error  // ends it and lets go what it holds; safe to call twice
+}
+
+// Evicter is the power to make the service drop a key, whoever holds it.
+type Evicter interface {
+	Evict(ctx context.Context, key string) error
+}
+
+// Restarter is the power to restart the service: whatever it does not persist
+// is forgotten, and connections break.
+type Restarter interface {
+	Restart(ctx context.Context) error
+}
+
+// Stopper is the power to make the service answer nobody for a while.
+type Stopper interface {
+	Stop(ctx context.Context) error
+	Continue(ctx context.Context) error
+}
+
+// Holder is what the service knows of who holds a key.
+type Holder struct {
+	Owner string
+	Token int64 // 0: none
+}
+
+// Inspector is the power to look into the service, and to put a key of a
+// foreign owner there.
+type Inspector interface {
+	Inspect(ctx context.Context, key string) ([]Holder, error)
+	Seed(ctx context.Context, key, owner string, lease time.Duration) error
 }

@@ -31,9 +31,11 @@ type Processes struct {
 	o    ProcessOptions
 	desc lockspec.Description
 
-	mu     sync.Mutex
+	mu     sync.Mutex // held while a node starts; a node's own goroutines never need it
 	nodes  map[string]*driver.Node
 	opened int
+
+	told   sync.Mutex // what nodes tell
 	rec    *history.Recorder
 	broken []error
 }
@@ -107,8 +109,8 @@ func (p *Processes) config(name string) driver.Config {
 		})
 	}
 	c.OnBroken = func(err error) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+		p.told.Lock()
+		defer p.told.Unlock()
 		p.broken = append(p.broken, err)
 	}
 	c.OnNote = func(text string) {
@@ -123,9 +125,9 @@ func (p *Processes) config(name string) driver.Config {
 const unasked = "unasked"
 
 func (p *Processes) record(with func(*history.Recorder)) {
-	p.mu.Lock()
+	p.told.Lock()
 	rec := p.rec
-	p.mu.Unlock()
+	p.told.Unlock()
 	if rec != nil {
 		with(rec)
 	}
@@ -133,8 +135,8 @@ func (p *Processes) record(with func(*history.Recorder)) {
 
 // Observe implements Observer.
 func (p *Processes) Observe(rec *history.Recorder) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.told.Lock()
+	defer p.told.Unlock()
 	p.rec = rec
 }
 
@@ -158,8 +160,8 @@ func (p *Processes) Settle(ctx context.Context) {
 
 // Broken implements Observer.
 func (p *Processes) Broken() []error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.told.Lock()
+	defer p.told.Unlock()
 	broken := p.broken
 	p.broken = nil
 	return broken
