@@ -7,13 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -131,7 +129,6 @@ func (g *Guard) Close() error {
 
 // guard is the guard's own side: it reads in to its end, then cleans up.
 func guard(in io.Reader) {
-	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	groups, folders := map[int]bool{}, map[string]bool{}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		word, quoted, _ := strings.Cut(lines.Text(), " ")

@@ -33,6 +33,7 @@ func TestGuardOutlivesTheHarness(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer harness.Wait()
+			defer harness.Process.Kill()
 			var groups []int
 			var folder string
 			guard := 0

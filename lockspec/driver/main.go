@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 )
 
 // The environment variables that tell a program what [Main] is to do.
@@ -31,6 +33,7 @@ const (
 func Main(open Opener) {
 	switch {
 	case os.Getenv(EnvGuard) != "":
+		signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		guard(os.Stdin)
 		os.Exit(0)
 	case os.Getenv(EnvDriver) != "":

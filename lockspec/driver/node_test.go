@@ -209,7 +209,7 @@ func TestSectionCrosses(t *testing.T) {
 	n := startToy(t, Config{})
 	sections := n.Client("p1").(lockspec.Sectioner)
 	var seen []string
-	token, err := sections.Section(within(t), lockspec.Request{Key: "k", Lease: time.Second}, 10*time.Millisecond,
+	token, err := sections.Section(within(t), lockspec.Request{Key: "k", Lease: time.Second}, 500*time.Millisecond,
 		func(l lockspec.Lease) {
 			seen = append(seen, "entered")
 			if l.Granted() != time.Second || l.(lockspec.Fenced).Token() != 1 {
