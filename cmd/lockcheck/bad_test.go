@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,19 +44,27 @@ func badDriver(mode string) {
 	serveIfAsked()
 }
 
-// after is how many acquisitions a driver serves well before it misbehaves.
-const after = 60
+// spoiled is the node whose driver misbehaves, and after how many acquisitions
+// it does: in the middle of A10, after the probes.
+const (
+	spoiled = "n3"
+	after   = 10
+)
 
 // misbehave passes requests on to the good driver, and spoils one.
 func misbehave(mode string, in *bufio.Reader, requests io.WriteCloser, out io.Writer) {
-	var seen atomic.Int64
+	seen, spoil := 0, false
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			requests.Close()
 			return
 		}
-		if strings.Contains(line, `"op":"acquire"`) && seen.Add(1) == after {
+		spoil = spoil || strings.Contains(line, `"op":"hello"`) && strings.Contains(line, `"node":"`+spoiled+`"`)
+		if strings.Contains(line, `"op":"acquire"`) {
+			seen++
+		}
+		if spoil && seen == after {
 			switch mode {
 			case "dies":
 				os.Exit(7)

@@ -269,9 +269,7 @@ func (c *check) perform(ctx context.Context, e *Env) {
 	switch context.Cause(ctx) {
 	case nil:
 	case errLimit:
-		for _, p := range e.processes {
-			e.hung(p.Node)
-		}
+		e.endHung()
 		e.Note(result.Error, fmt.Sprintf("timeout: the case was killed by its limit of %s", limit))
 	default:
 		e.Note(result.Inconclusive, "interrupted")

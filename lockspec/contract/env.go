@@ -63,7 +63,7 @@ func (e *Env) Process(ctx context.Context, node string) (*workload.Process, erro
 	if err != nil {
 		return nil, err
 	}
-	p := e.Scene.NewProcess(node, c, func(op history.Op) { e.overdue(node, op) })
+	p := e.Scene.NewProcess(node, c, e.watch(ctx, node))
 	top := e.top()
 	top.mu.Lock()
 	defer top.mu.Unlock()
@@ -71,35 +71,58 @@ func (e *Env) Process(ctx context.Context, node string) (*workload.Process, erro
 	return p, nil
 }
 
-// overdue decides whose fault a call is that outlived its bound. A driver that
+// watch decides whose fault a call is that outlived its bound. A driver that
 // does not even answer a ping hangs: it is ended, and nothing is said of the
-// lock. One that does has a lock that hangs.
-func (e *Env) overdue(node string, op history.Op) {
-	if e.hung(node) {
-		return
+// lock. One that does has a lock that hangs. One that was started anew since
+// the call was made has lost the call, and says nothing either way.
+func (e *Env) watch(ctx context.Context, name string) workload.Watch {
+	host, ok := e.harness.(NodeHost)
+	if !ok {
+		return nil
 	}
-	e.Fail(checker.Contract, "operation-hangs", "%s on %s did not return within its bound, while its process still ran", op, node)
+	return func(op history.Op) func() {
+		n, err := host.Node(ctx, name)
+		if err != nil {
+			return func() {}
+		}
+		before := n.Incarnation()
+		return func() {
+			if n.Incarnation() == before && !n.Paused() && !e.hung(n) {
+				e.Fail(checker.Contract, "operation-hangs", "%s on %s did not return within its bound, while its process still ran", op, name)
+			}
+		}
+	}
 }
 
 // hung ends the node and blames its driver if it does not answer.
-func (e *Env) hung(node string) bool {
-	host, ok := e.harness.(NodeHost)
-	if !ok {
-		return false
-	}
+func (e *Env) hung(n *driver.Node) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	n, err := host.Node(ctx, node)
-	if err != nil || n.Paused() {
+	if err := n.Ping(ctx, false); err == nil {
 		return false
 	}
-	if err := n.Ping(ctx, false); err == nil || ctx.Err() == nil {
-		return false
+	select {
+	case <-n.Exited():
+		return true
+	default:
 	}
 	_ = n.Kill()
 	e.blameTarget()
-	e.Note(result.Error, fmt.Sprintf("driver of %s hangs: it does not answer a ping; it was killed", node))
+	e.Note(result.Error, fmt.Sprintf("driver of %s hangs: it does not answer a ping; it was killed", n.Name()))
 	return true
+}
+
+// endHung ends every node of the case that does not answer.
+func (e *Env) endHung() {
+	host, ok := e.harness.(NodeHost)
+	if !ok {
+		return
+	}
+	for _, p := range e.processes {
+		if n, err := host.Node(context.Background(), p.Node); err == nil && !n.Paused() {
+			e.hung(n)
+		}
+	}
 }
 
 func (e *Env) blameTarget() {

@@ -19,26 +19,33 @@ type Process struct {
 
 	scene   *Scene
 	client  lockspec.Client
-	overdue func(op history.Op)
+	watch   Watch
 	mu      sync.Mutex
 	name    string
 }
+
+// Watch is called before each call of an operation, and what it returns after
+// the call if it outlived its bound.
+type Watch func(op history.Op) (overdue func())
 
 // A driver bounds every call by its wait and 5 s; what takes longer by this
 // than its wait and its lease is overdue.
 const grace = 7 * time.Second
 
-// bounded gives a call its bound. Where the call outlives it while its caller
-// still waits, the process's overdue hook is told.
+// bounded gives a call its bound.
 func (p *Process) bounded(ctx context.Context, op history.Op, bound time.Duration, call func(context.Context) error) error {
 	if bound < 0 {
 		return call(ctx)
 	}
+	overdue := func() {}
+	if p.watch != nil {
+		overdue = p.watch(op)
+	}
 	bounded, cancel := context.WithTimeout(ctx, bound+grace)
 	defer cancel()
 	err := call(bounded)
-	if bounded.Err() != nil && ctx.Err() == nil && p.overdue != nil {
-		p.overdue(op)
+	if bounded.Err() != nil && ctx.Err() == nil {
+		overdue()
 	}
 	return err
 }

@@ -61,10 +61,9 @@ func (s *Scene) Findings() []checker.Finding {
 }
 
 // NewProcess drives the client as one process on the node. The client is
-// closed by Process.Close. overdue, if there is one, is told of every call that
-// outlived its bound; the call has returned by then.
-func (s *Scene) NewProcess(node string, c lockspec.Client, overdue func(history.Op)) *Process {
-	p := &Process{Node: node, Owner: fmt.Sprintf("o%d", s.run.owners.Add(1)), scene: s, client: c, overdue: overdue}
+// closed by Process.Close. The watch may be nil.
+func (s *Scene) NewProcess(node string, c lockspec.Client, w Watch) *Process {
+	p := &Process{Node: node, Owner: fmt.Sprintf("o%d", s.run.owners.Add(1)), scene: s, client: c, watch: w}
 	p.rename()
 	return p
 }
