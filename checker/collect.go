@@ -91,14 +91,26 @@ func collect(h *history.Header, events []history.Event) *record {
 		c.add(&events[i])
 	}
 	c.rec.attempts = append(c.rec.attempts, c.openAttempts()...)
-	if n := len(events); n > 0 {
-		c.rec.end = stamp(&events[n-1])
-	}
+	c.rec.end = lastOf(events)
 	slices.SortStableFunc(c.rec.tenures, func(a, b *Tenure) int { return order(a.Return, b.Return) })
 	for _, t := range c.rec.tenures {
 		t.finish(c.rec)
 	}
 	return c.rec
+}
+
+// lastOf is where a history ends. Events of no case go on long after the case
+// that is judged has ended, when its clients are closed and tell nothing.
+func lastOf(events []history.Event) Moment {
+	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].Case != "" {
+			return stamp(&events[i])
+		}
+	}
+	if n := len(events); n > 0 {
+		return stamp(&events[n-1])
+	}
+	return Moment{}
 }
 
 func (t *Tenure) finish(r *record) {

@@ -2,18 +2,24 @@ package checker
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
 )
 
-// judgeTakeover: after its holder was killed, a key must become obtainable
-// within the last lease and the takeover bound. A holder that is merely
-// stopped is not gone.
+// judgeTakeover: after its holder is gone, a key must become obtainable within
+// the last lease and the takeover bound. A holder that is merely stopped is not
+// gone.
 //
-// The lease counts from the end of the kill: a renewal may have been on its
-// way when the process died.
+// The clock starts at the end of the kill, because a renewal may have been on
+// its way when the process died; at the healing of whatever kept its packets;
+// and at the reply to its last release, which may have been in the pipe. From
+// then on a refused acquisition is a finding unless another may hold.
 func (r *record) judgeTakeover(v *Verdict) {
-	bound := r.header.Bounds.Takeover
+	attempts := map[string][]*attempt{}
+	for i := range r.attempts {
+		attempts[r.attempts[i].key] = append(attempts[r.attempts[i].key], &r.attempts[i])
+	}
 	for _, group := range r.byKey() {
 		for n, i := range group {
 			kill := r.killer(i)
@@ -27,25 +33,76 @@ func (r *record) judgeTakeover(v *Verdict) {
 					v.Measures.Takeovers = append(v.Measures.Takeovers, Span{kill.Start, next}.Length())
 				}
 			}
-			if bound == 0 {
-				continue
-			}
-			due := kill.End.plus(i.Lease + bound + r.eps(i.Lease))
-			for _, a := range r.attempts {
-				if a.key != i.Key || a.outcome != lockspec.Busy || !due.before(a.invoke) || next.before(a.reply) {
-					continue
-				}
-				f := Finding{Kind: Liveness, Rule: "takeover", Level: Service, Key: i.Key, Tenures: []string{i.ID}, Faults: []string{kill.ID},
-					Events:  []int64{kill.Start.Index, a.invoke.Index, a.reply.Index},
-					Message: fmt.Sprintf("%s was killed at %s; %q was due to be free by %s and was still busy at %s", i.ID, Clock(kill.Start.Time), i.Key, Clock(due.Time), Clock(a.invoke.Time))}
-				if r.disturbed(i.Key, kill, a) {
-					f.Certainty = "an unknown acquisition or a stall may explain it"
-				}
-				v.find(f)
-				break
+			if r.header.Bounds.Takeover > 0 && r.header.Capacity <= 1 {
+				r.takeover(v, group, i, kill, attempts[i.Key])
 			}
 		}
 	}
+}
+
+// takeover finds the first acquisition that was refused too late after a kill.
+func (r *record) takeover(v *Verdict, group []*Tenure, i *Tenure, kill *Fault, attempts []*attempt) {
+	landed, lease := r.latestLanding(i)
+	due := landed.plus(lease + r.header.Bounds.Takeover + r.eps(lease))
+	for _, a := range attempts {
+		refused := !a.unknown && (a.outcome == lockspec.Busy || a.outcome == lockspec.Timeout)
+		if !refused || !due.before(a.invoke) || r.othersHold(group, i, a) {
+			continue
+		}
+		f := Finding{Kind: Liveness, Rule: "takeover", Level: Service, Key: i.Key, Tenures: []string{i.ID}, Faults: []string{kill.ID},
+			Events: []int64{kill.Start.Index, a.invoke.Index, a.index},
+			Message: fmt.Sprintf("%s was killed at %s; %q was due to be free by %s and was still %s at %s",
+				i.ID, Clock(kill.Start.Time), i.Key, Clock(due.Time), a.outcome, Clock(a.invoke.Time))}
+		if r.disturbed(i.Key, kill, a) {
+			f.Certainty = "an unknown acquisition or a stall may explain it"
+		}
+		v.find(f)
+		return
+	}
+}
+
+// othersHold says whether another tenure of the key may have held during the
+// attempt.
+func (r *record) othersHold(group []*Tenure, i *Tenure, a *attempt) bool {
+	for _, j := range group {
+		if j != i && !a.reply.before(j.Invoke) && !r.latestEnd(j).before(a.invoke) {
+			return true
+		}
+	}
+	return false
+}
+
+// latestLanding is the latest moment from which the tenure's last lease may
+// count, and the longest of the leases that may be the last one; never while
+// the tenure may go on being renewed. What kept its packets may have kept a
+// renewal.
+func (r *record) latestLanding(t *Tenure) (Moment, time.Duration) {
+	landed, lease := t.Return, t.Lease
+	for _, n := range t.renewals {
+		landed, lease = later(landed, n.reply), max(lease, n.lease)
+	}
+	if t.Session || r.selfRenewing(t) && !t.seesRenew || t.shared {
+		landed = never
+		for _, l := range t.losses {
+			landed = earlier(landed, l.latest)
+		}
+	}
+	for _, f := range r.faults {
+		if f.killed(t) && (landed == never || landed.before(f.End)) {
+			landed = later(t.Return, f.End)
+		}
+	}
+	for _, f := range r.faults {
+		if f.strikes(t) && f.Name != "kill" && !landed.before(f.Start) && landed.before(f.End) {
+			landed = f.End
+		}
+	}
+	for i := range t.releases {
+		if landed != never {
+			landed = later(landed, earlier(t.releases[i].reply, r.end))
+		}
+	}
+	return landed, lease
 }
 
 // killer is the fault that ended the process of a tenure while it held.
@@ -66,7 +123,7 @@ func (t *Tenure) releasedBefore(m Moment) bool {
 
 // disturbed says whether an acquisition of unknown outcome, or a stall, may be
 // why the key was still busy.
-func (r *record) disturbed(key string, kill *Fault, late attempt) bool {
+func (r *record) disturbed(key string, kill *Fault, late *attempt) bool {
 	for _, a := range r.attempts {
 		if a.key == key && a.unknown && a.invoke.before(late.reply) && kill.Start.before(a.reply) {
 			return true

@@ -135,7 +135,7 @@ func TestOverlap(t *testing.T) {
 			5   p1 acquire ok t1 lease=100
 			120 p2 acquire
 			125 p2 acquire ok t2 lease=100
-			140 p1 lost t1 driver=140`, "pass"},
+			140 p1 lost t1 driver=140`, "fail renewal/lost"},
 		{"a session that the service ended early, undeclared", head(lockspec.Session, "loss-signal=proven", "loss=50", "takeover=100"), `
 			0  p1 acquire
 			5  p1 acquire ok t1
