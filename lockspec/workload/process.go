@@ -17,11 +17,11 @@ import (
 type Process struct {
 	Node, Owner string
 
-	scene   *Scene
-	client  lockspec.Client
-	watch   Watch
-	mu      sync.Mutex
-	name    string
+	scene  *Scene
+	client lockspec.Client
+	watch  Watch
+	mu     sync.Mutex
+	name   string
 }
 
 // Watch is called before each call of an operation, and what it returns after

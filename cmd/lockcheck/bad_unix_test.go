@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -7,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,7 +31,12 @@ func badDriver(mode string) {
 		time.Sleep(time.Minute)
 	}
 	os.Unsetenv(envBad)
-	out := os.Stdout
+	// The driver will point descriptor 1 at stderr: the real one is kept.
+	fd, err := syscall.Dup(1)
+	if err != nil {
+		panic(err)
+	}
+	out := os.NewFile(uintptr(fd), "stdout")
 	r, w, err := os.Pipe()
 	if err != nil {
 		panic(err)
