@@ -167,3 +167,23 @@ func judgeDeaths(v *Verdict, events []history.Event) {
 
 // describe names the fault with its targets.
 func (f *Fault) describe() string { return f.Name + " of " + strings.Join(f.Targets, ", ") }
+
+// voidByClock: where a clock of this machine was found to have been stepped, a
+// service that measures leases by it measured them wrongly, and nothing that
+// rests on a lease stands. (A service on another machine keeps its own clock;
+// then nobody records a step.)
+func (r *record) voidByClock(v *Verdict) {
+	if !slices.ContainsFunc(r.faults, func(f *Fault) bool { return f.Found && f.Name == "clock-step" }) {
+		return
+	}
+	var stand []Finding
+	for _, f := range v.Findings {
+		if f.Kind == Fencing || f.Kind == Ownership || f.Kind == Contract {
+			stand = append(stand, f)
+			continue
+		}
+		f.Certainty = "a clock was stepped"
+		v.Doubts = append(v.Doubts, f)
+	}
+	v.Findings = stand
+}

@@ -129,6 +129,25 @@ func (c *cell) replayFenced(v *Verdict, s *resource, a *access) {
 	}
 }
 
+// repeatedTokens: two tenures have one token only where they share the lock, as
+// readers do and an owner with itself. (Repetitions in the order of time are
+// found by judgeTokens.)
+func (r *record) repeatedTokens(v *Verdict, group []*Tenure) {
+	first := map[int64]*Tenure{}
+	for _, j := range group {
+		i := first[j.Token]
+		switch {
+		case j.Token == 0:
+		case i == nil:
+			first[j.Token] = j
+		case r.exclude(i, j) && !i.Return.before(j.Invoke):
+			v.find(Finding{Kind: Fencing, Rule: "token-repeated", Level: Service, Key: j.Key, Tenures: []string{i.ID, j.ID},
+				Events:  []int64{i.Return.Index, j.Return.Index},
+				Message: fmt.Sprintf("%s and %s were both granted token %d: a resource cannot tell them apart", i.ID, j.ID, j.Token)})
+		}
+	}
+}
+
 // judgeTokens: token_i < token_j is required exactly where i was granted
 // before j was asked for; between acquisitions that overlap any order is right.
 //
@@ -140,6 +159,7 @@ func (r *record) judgeTokens(v *Verdict) {
 		return
 	}
 	for _, group := range r.byKey() {
+		r.repeatedTokens(v, group)
 		byInvoke := slices.Clone(group)
 		slices.SortFunc(byInvoke, func(a, b *Tenure) int { return order(a.Invoke, b.Invoke) })
 		var top *Tenure
@@ -151,7 +171,7 @@ func (r *record) judgeTokens(v *Verdict) {
 				}
 				next++
 			}
-			if top == nil || j.Token == 0 || j.Token > top.Token || j.Mode == lockspec.Read && top.Mode == lockspec.Read {
+			if top == nil || j.Token == 0 || j.Token > top.Token || j.Token == top.Token && !r.exclude(top, j) {
 				continue
 			}
 			v.find(Finding{Kind: Fencing, Rule: "token-order", Level: Service, Key: j.Key, Tenures: []string{top.ID, j.ID},

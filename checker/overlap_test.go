@@ -230,3 +230,70 @@ func TestExclusiveProfile(t *testing.T) {
 		{"two running believers", stopped, replace(overtaken, "pause n1", "partition link:n1"), "fail overlap/two-running-holders"},
 	})
 }
+
+func TestPermits(t *testing.T) {
+	two := head(lockspec.Leased, "capacity=2")
+	const taken = `
+		0 p1 acquire
+		1 p1 acquire ok t1 lease=100
+		2 p2 acquire
+		3 p2 acquire ok t2 lease=100
+	`
+	judgeAll(t, []judged{
+		{"two of two", two, taken, "pass"},
+		{"three of two", two, taken + `
+			4 p3 acquire
+			5 p3 acquire ok t3 lease=100`, "fail overlap/entitled"},
+		{"a third after a release was called", two, taken + `
+			4 p1 release t1
+			4 p3 acquire
+			5 p3 acquire ok t3 lease=100`, "pass"},
+		{"a third after a lease", two, taken + `
+			104 p3 acquire
+			105 p3 acquire ok t3 lease=100`, "pass"},
+		{"a third as good as after a lease", two, taken + `
+			90 p3 acquire
+			98.5 p3 acquire ok t3 lease=100`, "inconclusive ?overlap/entitled"},
+		{"two at once", two, `
+			0 p1 acquire
+			1 p1 acquire ok t1 lease=100
+			2 p2 acquire count=2
+			3 p2 acquire ok t2 lease=100 count=2`, "fail overlap/entitled"},
+		{"three believe", head(lockspec.Leased, "capacity=2", "auto-renew=proven"), taken + `
+			104 p3 acquire
+			125 p3 acquire ok t3 lease=100`, "fail overlap/believed-without-cause"},
+		{"three believe, one was stopped", head(lockspec.Leased, "capacity=2", "auto-renew=proven", "pause"), `
+			0   p1 acquire
+			1   p1 acquire ok t1 lease=100
+			10  fault f1 pause n1 start
+			10  fault f1 pause n1 landed
+			100 p2 acquire
+			101 p2 acquire ok t2 lease=100
+			104 p3 acquire
+			125 p3 acquire ok t3 lease=100
+			150 fault f1 pause n1 end`, "hazard !pause"},
+	})
+}
+
+func TestChain(t *testing.T) {
+	lease := head(lockspec.Leased)
+	// Each two of these fit: t1 and t2, t2 and t3, t1 and t3; all three do not:
+	// the first is granted at 0 at the earliest, the second at 98, the third at 196.
+	const three = `
+		0   p1 acquire
+		5   p2 acquire
+		6   p3 acquire
+		90  p1 acquire ok t1 lease=100 T1
+		120 p2 acquire ok t2 lease=100 T2
+		150 p3 acquire ok t3 lease=100 T3
+	`
+	judgeAll(t, []judged{
+		{"a pairwise right triple", lease, replace(three, "T1", "token=1", "T2", "token=2", "T3", "token=3"), "fail overlap/chain"},
+		{"without tokens a slow tenure makes it a doubt", lease, replace(three, " T1", "", " T2", "", " T3", ""), "inconclusive ?overlap/chain"},
+		{"a slow reply sorts wrongly by return", lease, `
+			0  p1 acquire
+			20 p2 acquire
+			23 p2 acquire ok t2 lease=100 token=2
+			25 p1 acquire ok t1 lease=15 token=1`, "pass"},
+	})
+}

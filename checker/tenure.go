@@ -44,6 +44,7 @@ type Tenure struct {
 	late      bool // granted after the caller had given up: nobody believes in it
 	sent      int64
 	manual    bool // nobody renews by himself
+	byHand    bool // so that nobody believes between two pieces of the paper
 	renewals  []renewal
 	releases  []call
 	checks    []call // held, renew, write
@@ -282,7 +283,7 @@ func (t *Tenure) setBelieved(faults []*Fault, autoRenew bool) {
 			end = earlier(end, later(f.Start, t.Return))
 		}
 	}
-	if !t.Session && !t.shared && (!autoRenew || t.manual) {
+	if t.byHand = !t.Session && !t.shared && (!autoRenew || t.manual); t.byHand {
 		end = earlier(end, t.believedPaper())
 	}
 	t.Believed = Span{t.Return, end}
@@ -317,6 +318,16 @@ func (t *Tenure) believedPaper() Moment {
 	return t.paperEarliest()
 }
 
+// unsure are the stretches in which the process had no reason to believe.
+func (t *Tenure) unsure() []Span {
+	gaps := t.doubts
+	for i := 1; t.byHand && i < len(t.Paper); i++ {
+		gaps = append(slices.Clone(gaps), Span{t.Paper[i-1].To, t.Paper[i].From})
+	}
+	slices.SortFunc(gaps, func(a, b Span) int { return order(a.From, b.From) })
+	return gaps
+}
+
 // beliefs are the stretches of Believed in which the connection was not in
 // doubt.
 //
@@ -326,11 +337,11 @@ func (t *Tenure) believedPaper() Moment {
 func (t *Tenure) beliefs() []Span {
 	from := t.Believed.From
 	var out []Span
-	for _, d := range t.doubts {
+	for _, d := range t.unsure() {
 		if s := (Span{from, earlier(d.From, t.Believed.To)}); !s.empty() {
 			out = append(out, s)
 		}
-		from = d.To
+		from = later(from, d.To)
 	}
 	if s := (Span{from, t.Believed.To}); !s.empty() {
 		out = append(out, s)

@@ -142,6 +142,8 @@ func Judge(h *history.Header, events []history.Event) *Verdict {
 	res := r.judgeRegisters(v) // first: a fault of the resource explains an overlap that is not contained
 	r.judgeTokens(v)
 	r.judgeOverlaps(v, res)
+	r.judgePermits(v, res)
+	r.judgeChains(v)
 	r.judgeOwnership(v)
 	r.judgeLosses(v)
 	r.judgeRenewals(v)
@@ -150,6 +152,7 @@ func Judge(h *history.Header, events []history.Event) *Verdict {
 	judgeDeaths(v, events)
 	r.measureLosses(v)
 	r.wantSeal(v)
+	r.voidByClock(v)
 	v.conclude()
 	return v
 }
