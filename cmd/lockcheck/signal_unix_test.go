@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/reports/result"
 )
 
 // moments is how many random moments of a run each signal strikes;
@@ -90,6 +91,9 @@ func strike(t *testing.T, binary string, sig syscall.Signal) {
 		t.Errorf("temporary folders left: %v", entries)
 	}
 	readable(t, dir, sig)
+	if code := cmd.ProcessState.ExitCode(); sig != syscall.SIGKILL && code != int(result.ExitInterrupted) {
+		t.Errorf("exit code %d, want %d\n%s", code, result.ExitInterrupted, errs.String())
+	}
 }
 
 // marked are the processes whose environment carries the mark, with their

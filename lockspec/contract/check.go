@@ -169,7 +169,7 @@ func (c *check) runCase(ctx context.Context, k *Case, head *history.Header) *res
 	}
 	c.o.Progress.Begin(k)
 	start := time.Now()
-	e := c.newEnv(k)
+	e := c.newEnv(ctx, k)
 	c.log.open(k.ID)
 	c.perform(ctx, e)
 	r.Duration = int64(time.Since(start))
@@ -218,9 +218,9 @@ func (c *check) applies(ctx context.Context, k *Case) (result.Status, string) {
 	return "", ""
 }
 
-func (c *check) newEnv(k *Case) *Env {
+func (c *check) newEnv(ctx context.Context, k *Case) *Env {
 	return &Env{Case: k, Scene: c.work.NewScene(k.ID), Description: c.desc, Lease: c.lease,
-		Rand: Rand(c.o.Seed, k.ID), harness: c.h, prefix: c.prefix(), seed: caseSeed(c.o.Seed, k.ID)}
+		Rand: Rand(c.o.Seed, k.ID), ctx: ctx, harness: c.h, prefix: c.prefix(), seed: caseSeed(c.o.Seed, k.ID)}
 }
 
 // Rand is the source that a case is given under a seed of the run: what it
@@ -272,9 +272,14 @@ func (c *check) perform(ctx context.Context, e *Env) {
 		e.endHung()
 		e.Note(result.Error, fmt.Sprintf("timeout: the case was killed by its limit of %s", limit))
 	default:
-		e.Note(result.Inconclusive, "interrupted")
+		e.Note(result.NotRun, interrupted)
 	}
 }
+
+// interrupted is why a case is not-run that an interrupt cut short: it has
+// shown neither that the promise is kept nor, unless its history does, that it
+// is broken.
+const interrupted = "interrupted"
 
 // settle waits until everything the case caused is in the history.
 func (c *check) settle(ctx context.Context, e *Env) {
@@ -301,6 +306,10 @@ func (c *check) judge(r *result.Case, e *Env, head *history.Header) {
 	observed := e.Scene.Findings()
 	own, why := e.outcome()
 	status := result.Of(v.Outcome)
+	if e.ctx.Err() != nil && status != result.Fail {
+		r.Status, status, own, why = result.NotRun, result.Pass, result.Pass, interrupted
+		r.Reason = interrupted
+	}
 	if len(observed) > 0 {
 		status = result.Fail
 	}

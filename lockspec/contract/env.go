@@ -27,6 +27,7 @@ type Env struct {
 	Lease       time.Duration        // the lease to ask for
 	Rand        *rand.Rand           // decided by the run's seed and the case; for the case's own goroutine
 
+	ctx     context.Context // of the run
 	harness Harness
 	prefix  string
 	seed    uint64
@@ -150,11 +151,17 @@ func (e *Env) Power() Harness { return e.harness }
 
 // Fail notes a finding; the case goes on.
 func (e *Env) Fail(kind checker.Kind, rule, format string, args ...any) {
-	e.Scene.Find(checker.Finding{Kind: kind, Rule: rule, Level: checker.Service, Message: fmt.Sprintf(format, args...)})
+	e.FailWith(checker.Finding{Kind: kind, Rule: rule, Level: checker.Service, Message: fmt.Sprintf(format, args...)})
 }
 
-// FailWith notes a finding with its evidence; the case goes on.
-func (e *Env) FailWith(f checker.Finding) { e.Scene.Find(f) }
+// FailWith notes a finding with its evidence; the case goes on. What a case
+// sees once the run was interrupted is no evidence: its calls were cut short
+// and its nodes are being ended.
+func (e *Env) FailWith(f checker.Finding) {
+	if e.ctx.Err() == nil {
+		e.Scene.Find(f)
+	}
+}
 
 // Story adds a sentence to what is told of the case.
 func (e *Env) Story(format string, args ...any) {

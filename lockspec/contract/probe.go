@@ -58,7 +58,7 @@ func (c *check) probe(ctx context.Context) error {
 	}
 	r := &result.Case{ID: ProbesID, Suite: "probes", Name: "what the lock claims is true", Status: result.Pass}
 	k := &Case{ID: ProbesID, Suite: "probes", Name: r.Name, Limit: 30*time.Second + 10*c.lease, Run: c.runProbes}
-	e := c.newEnv(k)
+	e := c.newEnv(ctx, k)
 	start := time.Now()
 	c.log.open(k.ID)
 	c.perform(ctx, e)
@@ -105,6 +105,9 @@ func (c *check) runProbes(ctx context.Context, e *Env) {
 }
 
 func (c *check) noteClaim(e *Env, f lockspec.Feature, claim history.Claim, why string) {
+	if e.ctx.Err() != nil {
+		claim, why = history.Unproven, interrupted
+	}
 	if f != "" {
 		c.report.Claims[f] = claim
 	}
@@ -124,7 +127,7 @@ func (c *check) noteClaim(e *Env, f lockspec.Feature, claim history.Claim, why s
 
 // sub is the same case with keys of its own.
 func (e *Env) sub(name string) *Env {
-	return &Env{Case: e.Case, Scene: e.Scene, Description: e.Description, Lease: e.Lease, Rand: e.Rand, harness: e.harness,
+	return &Env{Case: e.Case, Scene: e.Scene, Description: e.Description, Lease: e.Lease, Rand: e.Rand, ctx: e.ctx, harness: e.harness,
 		prefix: e.prefix + name + "/", seed: e.seed, parent: e}
 }
 

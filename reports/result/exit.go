@@ -66,7 +66,7 @@ func (r *Report) ExitCode() Exit {
 			codes = append(codes, ExitInconclusive)
 		}
 	}
-	if ran == 0 || len(r.Lacks) > 0 {
+	if ran == 0 && !r.Interrupted || len(r.Lacks) > 0 {
 		codes = append(codes, ExitInconclusive)
 	}
 	if r.Interrupted {
