@@ -33,6 +33,10 @@ func (c *check) conclude(ctx context.Context) {
 	r := c.report
 	r.Duration = int64(time.Since(c.started))
 	r.Environment.MaxStall = int64(c.sampler.Worst())
+	step, why := c.sampler.ClockStep()
+	if r.Environment.ClockStep = int64(step); step > 0 {
+		r.Lacks = append(r.Lacks, why)
+	}
 	r.Interrupted = ctx.Err() != nil
 	if !r.Interrupted && slices.ContainsFunc(r.Cases, func(k result.Case) bool { return k.ID != ProbesID && k.Status.Ran() }) {
 		c.weigh()

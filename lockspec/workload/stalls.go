@@ -22,6 +22,7 @@ type Sampler struct {
 	mu    sync.Mutex
 	last  int64
 	worst time.Duration
+	clock clockWatch
 	stop  context.CancelFunc
 	done  chan struct{}
 }
@@ -60,6 +61,15 @@ func (s *Sampler) Check() {
 		RecordStall(s.rec, checker.Controller, s.last, now)
 	}
 	s.last = now
+	s.clock.look(s.rec)
+}
+
+// ClockStep is the worst step of a clock that was seen, and what it means; 0:
+// none. Verdicts about leases mean nothing then.
+func (s *Sampler) ClockStep() (time.Duration, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock.step, s.clock.why
 }
 
 // Worst is the worst gap so far, beyond a tick.
