@@ -10,15 +10,15 @@ import (
 	"unsafe"
 )
 
-// awaitExit waits until the child has ended and leaves it unreaped: as long as
-// it is, nobody else can be given its process or group id.
-func awaitExit(pid int) {
+// awaitExit waits until the child has ended and leaves it unreaped. It is false
+// if the system does not let it.
+func awaitExit(pid int) bool {
 	const pPID = 1
 	var info [16]uint64 // siginfo_t, 128 bytes
 	for {
 		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPID, uintptr(pid), uintptr(unsafe.Pointer(&info)), syscall.WEXITED|syscall.WNOWAIT, 0, 0)
 		if errno != syscall.EINTR {
-			return
+			return errno == 0
 		}
 	}
 }

@@ -2,8 +2,8 @@
 
 package driver
 
-// awaitExit is left to the reaping wait, where the system cannot wait without.
-func awaitExit(int) {}
+// awaitExit is false: only the wait that reaps is known to work here.
+func awaitExit(int) bool { return false }
 
 // groupStopped believes the signal, where the system shows no states.
 func groupStopped(int) bool { return true }

@@ -155,7 +155,7 @@ func guard(in io.Reader) {
 
 func cleanUp(groups map[int]bool, folders map[string]bool) {
 	for pgid := range groups {
-		_ = killGroup(pgid)
+		_ = killGroup(pgid) // all first, then one by one
 	}
 	limit := time.Now().Add(guardLimit)
 	for pgid := range groups {
@@ -168,8 +168,8 @@ func cleanUp(groups map[int]bool, folders map[string]bool) {
 	}
 }
 
-// awaitGroup waits until the group is gone, and kills again what a member may
-// have started at the very moment of the first kill.
+// awaitGroup ends what is left of a group and waits until it is gone. It kills
+// more than once: a member may start another at the very moment of a kill.
 func awaitGroup(pgid int, limit time.Time) {
 	for groupAlive(pgid) && time.Now().Before(limit) {
 		_ = killGroup(pgid)

@@ -68,14 +68,19 @@ func startProcess(c *Config, command []string) (*process, error) {
 	return p, nil
 }
 
-// reap waits for the end of the leader and ends what is left of its group.
+// reap waits for the end of the leader and ends what is left of its group: where
+// the system allows it, before the leader is reaped, because a zombie keeps the
+// group's number from being given to somebody else.
 func (p *process) reap(guard *Guard) {
-	awaitExit(p.pgid)
-	// The leader is a zombie still, so the group's number is its own.
-	_ = killGroup(p.pgid)
-	guard.Ended(p.pgid)
-	_ = p.cmd.Wait() // its ProcessState tells
+	zombie := awaitExit(p.pgid)
+	if !zombie {
+		_ = p.cmd.Wait() // its ProcessState tells
+	}
 	awaitGroup(p.pgid, time.Now().Add(drainLimit))
+	guard.Ended(p.pgid)
+	if zombie {
+		_ = p.cmd.Wait()
+	}
 	p.stdin.Close()
 	p.stderr.close()
 	close(p.exited)

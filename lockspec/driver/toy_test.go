@@ -257,6 +257,9 @@ func (l *toyLease) Release(ctx context.Context) error {
 	if d, ok := l.b.after("slowrelease"); ok {
 		time.Sleep(d)
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
