@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
@@ -9,12 +10,17 @@ import (
 )
 
 // inside is the harness of a lock in this process: each node is an engine over
-// one store. It has no power but to open clients.
-type inside struct{ store *memory.Store }
+// one store.
+type inside struct {
+	store *memory.Store
+	lease time.Duration // that the cases will ask for
+}
 
-func newInside() inside { return inside{memory.New(nil)} }
+func newInside(lease time.Duration) inside { return inside{memory.New(nil), lease} }
 
-func (h inside) engine() (*reference.Engine, error) { return reference.New(h.store.Backend(nil), nil) }
+func (h inside) engine() (*reference.Engine, error) {
+	return reference.New(h.store.Backend(nil), &reference.Options{Lease: h.lease})
+}
 
 // Open implements contract.Harness.
 func (h inside) Open(context.Context, string) (lockspec.Client, error) {

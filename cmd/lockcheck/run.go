@@ -18,6 +18,7 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
+	"github.com/lockcheck/lockcheck/reference/memory"
 	"github.com/lockcheck/lockcheck/reports/result"
 )
 
@@ -218,9 +219,10 @@ const healFor = 500 * time.Millisecond
 // harness starts what the target needs.
 func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 	if r.t.inside {
-		return newInside(), func() {}, nil
+		return newInside(r.f.lease), func() {}, nil
 	}
 	var closers []func()
+	var admin memory.Admin
 	closed := make(chan struct{}, 1)
 	closeAll := func() {
 		select {
@@ -242,7 +244,8 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 			return nil, nil, exit(result.ExitInternal, "%w", err)
 		}
 		closers = append(closers, s.close)
-		r.t.at(s.addr)
+		r.t.at(s.addr, r.f.lease)
+		admin.Addr = s.admin
 	} else if err := r.t.reach(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -262,6 +265,9 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 		return nil, nil, exit(result.ExitUnavailable, "target %s: %w", r.t.text, err)
 	}
 	closers = append(closers, func() { _ = p.Close() })
+	if r.t.served {
+		return embedded{p, admin}, closeAll, nil
+	}
 	return p, closeAll, nil
 }
 

@@ -117,13 +117,16 @@ func shell(command string) []string {
 	return []string{"sh", "-c", "exec " + command}
 }
 
-// at completes the URL with the address of the embedded server.
-func (t *target) at(addr string) {
+// at completes the URL with the address of the embedded server and the lease
+// that will be asked for.
+func (t *target) at(addr string, lease time.Duration) {
+	q := url.Values{"lease": {lease.String()}}
 	if t.url == "" {
 		t.url = "memory://" + addr
 	} else {
-		t.url += "?at=" + url.QueryEscape(addr)
+		q.Set("at", addr)
 	}
+	t.url += "?" + q.Encode()
 }
 
 // reach says whether something listens where the target is; a target that is a
@@ -169,19 +172,28 @@ func openLock(_ context.Context, at driver.Target) (driver.Lock, error) {
 	}
 	switch u.Scheme {
 	case "memory":
-		return newLock(memory.Dial(u.Host, nil))
+		return newLock(u, memory.Dial(u.Host, nil))
 	case "broken":
 		b, err := broken.Find(u.Host)
 		if err != nil {
 			return nil, err
 		}
-		return newLock(b.Wrap(memory.Dial(u.Query().Get("at"), nil)))
+		return newLock(u, b.Wrap(memory.Dial(u.Query().Get("at"), nil)))
 	}
 	return nil, fmt.Errorf("%w: this driver serves no %q", lockspec.ErrConfig, at.URL)
 }
 
-func newLock(b reference.Backend) (driver.Lock, error) {
-	e, err := reference.New(b, nil)
+// newLock makes an engine. Of a lease that the URL names it can promise which
+// outages it survives.
+func newLock(u *url.URL, b reference.Backend) (driver.Lock, error) {
+	var o reference.Options
+	if text := u.Query().Get("lease"); text != "" {
+		var err error
+		if o.Lease, err = time.ParseDuration(text); err != nil {
+			return nil, fmt.Errorf("%w: lease: %w", lockspec.ErrConfig, err)
+		}
+	}
+	e, err := reference.New(b, &o)
 	if err != nil {
 		return nil, err
 	}

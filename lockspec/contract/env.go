@@ -40,6 +40,7 @@ type Env struct {
 	story     []string
 	processes []*workload.Process
 	tenures   []*workload.Tenure
+	strikes   []*Strike
 }
 
 // Key is a key of the case's own.
@@ -286,6 +287,7 @@ func (e *Env) Release(ctx context.Context, t *workload.Tenure) error {
 
 // close ends what the case left open.
 func (e *Env) close() {
+	e.heal()
 	for _, t := range e.tenures {
 		t.Stop()
 	}
