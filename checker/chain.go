@@ -95,7 +95,7 @@ func (r *record) judgeChains(v *Verdict) {
 // which of them do not fit together.
 func (r *record) placeAll(group []*Tenure) (ok bool, members []string, at *Tenure) {
 	var c chain
-	c.end = Moment{Time: -1 << 62, Index: unstamped}
+	c.end = longAgo
 	for _, t := range group {
 		if t.taken() {
 			continue // a fault, or its own end, may have taken it before its reply: it binds nobody

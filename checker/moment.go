@@ -25,6 +25,9 @@ const unstamped = -1
 // never is after every moment of a run.
 var never = Moment{Time: math.MaxInt64, Index: unstamped}
 
+// longAgo is before every moment of a run.
+var longAgo = Moment{Time: math.MinInt64 / 2, Index: unstamped}
+
 func at(t int64) Moment { return Moment{Time: t, Index: unstamped} }
 
 func (m Moment) stamped() bool { return m.Index != unstamped }

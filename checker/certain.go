@@ -1,0 +1,190 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// certain checks a grant of the models mutex, owner, permits, rw and reentrant
+// against whatever else surely holds at its return.
+//
+// Proof, without expiry. H = [a2, r1], from the return of an acquisition to the
+// invocation of the first release that may have had an effect, lies within the
+// tenure wherever its two points are put. So if the certain holds exceed what
+// the lock allows at an instant, no linearization exists. If they never do, put
+// every grant at its a2 and every release that may have had an effect at its
+// r1: the state then follows the certain holds, is legal at every instant, and
+// each point lies within its operation. Acquisitions of unknown outcome are left
+// out: one that never took effect constrains nobody. The sum rises only at an
+// a2, so that each grant is looked at once, in the order in which events come.
+//
+// With leases a hold is cut, ε early, where its lease may have ended; what is
+// found is still certain, what is not found is no proof (see judgePermits).
+func (d *shard) certain(h *hold) {
+	k := h.key
+	k.active = slices.DeleteFunc(k.active, func(i *hold) bool { return d.cannotHold(i, h.got) })
+	var met []*hold
+	sum := h.count
+	for _, i := range k.active {
+		if d.model.Kind == ModelOwner && i.got.before(h.asked) {
+			i.succeeded = true
+		}
+		if d.excludes(i, h) && d.held(i, h.got) {
+			met, sum = append(met, i), sum+i.count
+		}
+	}
+	k.active = append(k.active, h)
+	if !h.got.before(h.cut) {
+		return // taken before its reply
+	}
+	if d.model.Kind == ModelPermits {
+		if int(sum) > d.model.Permits {
+			d.crowded(h, met, fmt.Sprintf("%d of %d permits of %q were held by %s and %s at %s", sum, d.model.Permits, k.name, names(met), h.id, Clock(h.got.Time)))
+		}
+	} else if len(met) > 0 {
+		d.crowded(h, met, fmt.Sprintf("%s surely held %q when %s was granted it at %s", names(met), k.name, h.id, Clock(h.got.Time)))
+	}
+}
+
+// crowded reports that h was granted what the others surely held. In the model
+// mutex a tenure whose release is open did so only if that release fails.
+func (d *shard) crowded(h *hold, met []*hold, message string) {
+	f := Finding{Kind: Overlap, Rule: "certain", Level: Service, Key: h.key.name, Message: message}
+	for _, i := range append(met, h) {
+		f.Tenures, f.Events = append(f.Tenures, i.id), append(f.Events, i.got.Index)
+	}
+	if d.model.Kind == ModelMutex {
+		if n := slices.IndexFunc(met, func(i *hold) bool { return i.releases == 0 }); n >= 0 {
+			met = met[n : n+1]
+		}
+		d.suspect(f, h.got, met[0])
+		return
+	}
+	d.suspect(f, h.got, append(met, h)...)
+}
+
+// held says whether a tenure surely held at the moment, or will turn out to
+// have if its release fails.
+func (d *shard) held(i *hold, m Moment) bool {
+	return d.model.Kind == ModelMutex || m.before(d.endOf(i, i.asked))
+}
+
+// cannotHold says whether a tenure is over for good.
+func (d *shard) cannotHold(i *hold, now Moment) bool {
+	if d.model.Kind == ModelMutex {
+		return i.released
+	}
+	return i.asks == 0 && i.releases == 0 && !now.before(d.endOf(i, i.asked)) && len(i.suspects) == 0
+}
+
+// excludes says whether two tenures must not be at once.
+func (d *shard) excludes(i, j *hold) bool {
+	switch d.model.Kind {
+	case ModelReadWrite:
+		return !i.read || !j.read
+	case ModelReentrant:
+		return i.owner == "" || i.owner != j.owner
+	}
+	return true
+}
+
+// endOf is the earliest end of a tenure that was granted at the moment: see
+// record.earliestEnd.
+func (d *shard) endOf(h *hold, g Moment) Moment {
+	if h.lease == 0 || !d.model.expires() {
+		return h.cut
+	}
+	less := func(l time.Duration) time.Duration { return max(0, l-d.eps(l)) }
+	end := g.plus(less(h.lease))
+	for i := range h.renewals {
+		n := &h.renewals[i]
+		landed := later(g, n.invoke)
+		if n.sent != 0 {
+			landed = later(g, at(n.sent))
+		}
+		if end.before(landed) {
+			break
+		}
+		if own := landed.plus(less(n.lease)); n.ok {
+			end = own
+		} else {
+			end = earlier(end, own)
+		}
+	}
+	return earlier(end, h.cut)
+}
+
+// placeOne places a grant after the last one: see chain.
+func (d *shard) placeOne(h *hold) {
+	k := h.key
+	if !h.got.before(h.cut) {
+		return // taken before its reply
+	}
+	former := k.last
+	if former != nil {
+		former.succeeded = former.succeeded || former.got.before(h.asked) || h.token != 0
+		k.chain.end = d.endOf(former, former.placedAt)
+	}
+	ok := k.chain.place(stay{h.id, h.asked, h.got, func(g Moment) Moment { h.placedAt = g; return never }})
+	k.last = h
+	if ok {
+		return
+	}
+	h.placedAt = h.got
+	f := Finding{Kind: Overlap, Rule: "chain", Level: Service, Key: k.name, Tenures: slices.Clone(k.chain.members), Events: []int64{former.got.Index, h.got.Index},
+		Message: fmt.Sprintf("%s was granted %q at %s, before %s can have been over (%s)", h.id, k.name, Clock(h.got.Time), former.id, Clock(k.chain.end.Time))}
+	if h.token == 0 && h.lease != 0 && (former.slow() || h.slow()) {
+		f.Certainty = "an acquisition took longer than its lease, and there are no tokens to tell the order"
+	}
+	k.chain.members = append(k.chain.members[:0], h.id)
+	d.suspect(f, h.got, append(d.known(f.Tenures), h)...)
+}
+
+// known are those of the tenures that have not been forgotten, without the
+// last.
+func (d *shard) known(ids []string) []*hold {
+	var out []*hold
+	for _, id := range ids[:len(ids)-1] {
+		if h := d.holds[id]; h != nil {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// slow says whether the acquisition took longer than its lease.
+func (h *hold) slow() bool { return h.lease != 0 && h.got.Time-h.asked.Time >= int64(h.lease) }
+
+// place places what no acquisition that is still open can come before: one that
+// was asked for after a return has a higher token, or breaks judgeTokens' rule.
+func (d *shard) place(k *keyState, all bool) {
+	for len(k.waiting) > 0 {
+		h := k.waiting[0]
+		if !all && len(k.opens) > 0 && k.opens[0].stamp.before(h.got) {
+			return
+		}
+		k.waiting = slices.Delete(k.waiting, 0, 1)
+		if h.token > k.placed || k.last == nil {
+			k.placed = h.token
+			d.placeOne(h)
+		}
+	}
+}
+
+// checkToken compares the token of a grant with those granted before it was
+// asked for, and with those that wait beside it.
+func (d *shard) checkToken(h *hold, a *open) {
+	f := Finding{Kind: Fencing, Level: Service, Key: h.key.name, Tenures: []string{h.id}, Events: []int64{h.got.Index}}
+	switch {
+	case h.token <= a.top:
+		f.Rule = "token-order"
+		f.Message = fmt.Sprintf("%s got token %d of %q although token %d had been granted before it was asked for", h.id, h.token, h.key.name, a.top)
+	case h.token == h.key.placed || slices.ContainsFunc(h.key.waiting, func(w *hold) bool { return w.token == h.token }):
+		f.Rule = "token-repeated"
+		f.Message = fmt.Sprintf("%s got token %d of %q, which another had got", h.id, h.token, h.key.name)
+	default:
+		return
+	}
+	d.report.report(f)
+}

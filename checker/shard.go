@@ -1,0 +1,370 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// shard is the keys that one goroutine checks.
+type shard struct {
+	model  Model
+	header *history.Header
+	report *reporter
+	in     chan []op
+	losses bool // loss is signalled, perhaps after the next grant
+
+	keys    map[string]*keyState
+	holds   map[string]*hold // by tenure, until released
+	opens   map[string]*open // acquisitions, by process
+	tokens  map[string]int64 // the highest of keys that were forgotten
+	down    []*Fault         // faults that are taking keys right now
+	spare   []*hold
+	limit   int // keys and holds at which to look for what can be forgotten
+	granted int
+}
+
+// open is an open acquisition.
+type open struct {
+	stamp  Moment
+	key    *keyState
+	owner  string
+	read   bool
+	count  int32
+	top    int64 // the highest token that was granted before it was asked for
+	closed bool
+	struck []*Fault // faults that began while it was open
+}
+
+// keyState is what is known of a key on which something is open.
+type keyState struct {
+	name    string
+	opens   []*open // in the order of their invocation, closed ones dropped from the front
+	active  []*hold // that surely hold
+	waiting []*hold // granted, to be placed in the order of their tokens
+	last    *hold   // placed last
+	chain   chain
+	placed  int64 // its token
+	top     int64 // highest token
+}
+
+// hold is a tenure.
+type hold struct {
+	id, owner, node string
+	key             *keyState
+	asked, got      Moment
+	cut             Moment // r1: the first thing that may have ended it; never so far
+	lease           time.Duration
+	token           int64
+	count           int32
+	read            bool
+
+	placedAt   Moment // g
+	succeeded  bool   // another was granted after it
+	released   bool   // its release was answered ok
+	releases   int8   // open
+	late       bool   // a release that is open was called after it was succeeded
+	asks       int8   // open questions: renew, held, write
+	askedFirst Moment // the first of them
+	sure       Moment // the last question that was answered ok was asked then
+	renewals   []renewal
+	suspects   []*suspect
+}
+
+// suspect is a violation that a later event may still undo, by showing that one
+// of its tenures may have been over by the moment.
+type suspect struct {
+	f     Finding
+	at    Moment
+	waits int // tenures that have not confirmed it yet
+	void  bool
+}
+
+func newShard(h *history.Header, m Model, r *reporter) *shard {
+	return &shard{model: m, header: h, report: r, losses: h.Claimed(lockspec.LossSignal), limit: 1024,
+		keys: map[string]*keyState{}, holds: map[string]*hold{}, opens: map[string]*open{}, tokens: map[string]int64{}}
+}
+
+func (d *shard) run() {
+	for batch := range d.in {
+		for i := range batch {
+			d.apply(&batch[i])
+		}
+	}
+}
+
+func (d *shard) key(name string) *keyState {
+	k := d.keys[name]
+	if k == nil {
+		k = &keyState{name: name, top: d.tokens[name], placed: d.tokens[name], chain: chain{end: longAgo}}
+		d.keys[name] = k
+		if len(d.keys)+len(d.holds) > d.limit {
+			d.forget()
+		}
+	}
+	return k
+}
+
+func (d *shard) apply(o *op) {
+	switch o.what {
+	case history.Acquire:
+		d.acquire(o)
+	case history.Late:
+		if o.outcome == lockspec.OK && o.tenure != "" {
+			d.grant(o, &open{stamp: longAgo, key: d.key(o.key), owner: o.owner, count: 1})
+		}
+	case history.Fault, history.Exit, history.Shutdown:
+		d.strike(o)
+	default:
+		if h := d.holds[o.tenure]; h != nil {
+			d.call(h, o)
+		}
+	}
+}
+
+func (d *shard) acquire(o *op) {
+	if o.kind == history.Invoke {
+		k := d.key(o.key)
+		a := &open{stamp: o.stamp, key: k, owner: o.owner, read: o.read, count: o.count, top: k.top}
+		d.opens[o.process] = a
+		k.opens = append(k.opens, a)
+		return
+	}
+	a := d.opens[o.process]
+	if a == nil {
+		return
+	}
+	delete(d.opens, o.process)
+	a.closed = true
+	for len(a.key.opens) > 0 && a.key.opens[0].closed {
+		a.key.opens = a.key.opens[1:]
+	}
+	if o.kind == history.OK {
+		d.grant(o, a)
+	}
+	d.place(a.key, false)
+}
+
+// grant starts a tenure.
+func (d *shard) grant(o *op, a *open) {
+	d.granted++
+	h := d.fresh()
+	*h = hold{id: o.tenure, owner: a.owner, node: o.node, key: a.key, asked: a.stamp, got: o.stamp, cut: never, lease: time.Duration(o.lease), token: o.token,
+		count: max(a.count, o.count), read: a.read || o.read, sure: o.stamp, askedFirst: never, renewals: h.renewals[:0], suspects: h.suspects[:0]}
+	if o.sent != 0 {
+		h.asked = later(h.asked, at(o.sent))
+	}
+	if len(a.struck)+len(d.down) > 0 && d.striking(h, a) {
+		h.cut = h.got
+	}
+	if o.lease != 0 && !o.left && d.header.Claimed(lockspec.SessionLease) {
+		h.cut = h.got // what was left of the shared lease nobody told
+	}
+	d.holds[h.id] = h
+	if len(d.holds)+len(d.keys) > d.limit {
+		d.forget()
+	}
+	switch {
+	case d.model.Kind == ModelFenced && h.token != 0:
+		d.checkToken(h, a)
+		k := h.key
+		at, _ := slices.BinarySearchFunc(k.waiting, h.token, func(w *hold, token int64) int { return int(min(1, max(-1, w.token-token))) })
+		k.waiting = slices.Insert(k.waiting, at, h)
+		k.top = max(k.top, h.token)
+	case d.model.chained():
+		d.placeOne(h)
+	default:
+		d.certain(h)
+	}
+}
+
+func (d *shard) fresh() *hold {
+	if n := len(d.spare); n > 0 {
+		h := d.spare[n-1]
+		d.spare = d.spare[:n-1]
+		return h
+	}
+	return new(hold)
+}
+
+// call is an operation on, or an event of, a tenure.
+func (d *shard) call(h *hold, o *op) {
+	switch {
+	case o.what == history.Lost:
+		d.lost(h, o)
+	case o.what == history.Renewed:
+		if o.sent != 0 {
+			h.renewals = append(h.renewals, renewal{invoke: at(o.sent), reply: o.stamp, sent: o.sent, lease: time.Duration(o.lease), ok: true, own: true})
+		}
+	case o.what == history.Release && o.kind == history.Invoke:
+		d.releasing(h, o)
+	case o.what == history.Release:
+		d.releasedAt(h, o)
+	case o.kind == history.Invoke:
+		if h.asks++; h.asks == 1 {
+			h.askedFirst, h.late = o.stamp, h.succeeded
+		}
+		if o.what == history.Renew {
+			h.renewals = append(h.renewals, renewal{invoke: o.stamp, reply: never, lease: time.Duration(o.lease)})
+		}
+	default:
+		d.answered(h, o)
+	}
+}
+
+// answered is the reply to a question: renew, held or write.
+func (d *shard) answered(h *hold, o *op) {
+	asked := h.askedFirst
+	if h.asks--; h.asks <= 0 {
+		h.asks, h.askedFirst = 0, never
+	}
+	switch {
+	case o.kind == history.OK:
+		h.sure = later(h.sure, asked)
+		if o.what == history.Renew && len(h.renewals) > 0 {
+			if d.model.Kind != ModelMutex && h.late {
+				d.ownership(h, o, "renew")
+			}
+			n := &h.renewals[len(h.renewals)-1]
+			n.ok, n.reply, n.sent = true, o.stamp, o.sent
+			if o.lease != 0 {
+				n.lease = time.Duration(o.lease)
+			}
+		}
+	case o.outcome == lockspec.Lost || o.outcome == lockspec.NotHeld:
+		if o.what == history.Renew && len(h.renewals) > 0 {
+			h.renewals = h.renewals[:len(h.renewals)-1]
+		}
+		if d.model.Kind != ModelMutex {
+			d.end(h, asked)
+		}
+	}
+	if h.asks == 0 {
+		d.accuse(h)
+	}
+}
+
+func (d *shard) lost(h *hold, o *op) {
+	earliest := h.sure
+	if o.raised != 0 {
+		earliest = at(o.raised)
+	}
+	if d.model.Kind != ModelMutex {
+		d.end(h, earliest)
+	}
+	d.accuseAll(h)
+}
+
+// end notes that the tenure may have been over from the moment on; what it was
+// suspected of from then on is void.
+func (d *shard) end(h *hold, m Moment) {
+	if !m.before(h.cut) {
+		return
+	}
+	h.cut = m
+	for _, s := range h.suspects {
+		s.void = s.void || !s.at.before(m)
+	}
+}
+
+// suspect holds a violation back until none of its tenures can turn out to have
+// been over by then.
+func (d *shard) suspect(f Finding, at Moment, of ...*hold) {
+	s := &suspect{f: f, at: at, waits: len(of)}
+	for _, h := range of {
+		h.suspects = append(h.suspects, s)
+		d.accuse(h)
+	}
+}
+
+func (d *shard) accuse(h *hold) {
+	if d.model.Kind == ModelMutex && h.releases == 0 || h.asks == 0 && !d.losses && d.model.Kind != ModelMutex {
+		d.accuseAll(h)
+	}
+}
+
+// accuseAll confirms what the tenure is suspected of.
+func (d *shard) accuseAll(h *hold) {
+	for _, s := range h.suspects {
+		if s.waits--; s.waits == 0 && !s.void {
+			d.report.report(s.f)
+		}
+	}
+	h.suspects = h.suspects[:0]
+}
+
+func (d *shard) releasing(h *hold, o *op) {
+	h.releases++
+	h.late = h.succeeded
+	if o.stamp.before(h.cut) {
+		h.cut = o.stamp
+	}
+	if d.model.Kind != ModelMutex {
+		d.accuseAll(h) // it surely held until now
+	}
+}
+
+// releasedAt is the reply to a release. In the model mutex one that failed had
+// no effect: its tenure held all the while, and what it was suspected of since
+// the release was called is true.
+func (d *shard) releasedAt(h *hold, o *op) {
+	h.releases--
+	if o.kind == history.OK {
+		if h.late && d.model.Kind != ModelMutex && !(h.released && d.header.Claimed(lockspec.IdempotentRelease)) {
+			d.ownership(h, o, "release")
+		}
+		h.released = true
+	}
+	if h.releases > 0 {
+		return
+	}
+	if d.model.Kind == ModelMutex && o.kind == history.Fail && !h.released {
+		h.cut = never
+		d.accuseAll(h)
+		return
+	}
+	h.suspects = h.suspects[:0]
+	d.drop(h)
+}
+
+func (d *shard) ownership(h *hold, o *op, what string) {
+	d.report.report(Finding{Kind: Ownership, Rule: "ok-after-successor", Level: Service, Key: h.key.name, Tenures: []string{h.id}, Events: []int64{o.stamp.Index},
+		Message: fmt.Sprintf("%s was answered ok to a %s although another had been granted %q before it was asked for", h.id, what, h.key.name)})
+}
+
+// drop forgets a tenure that can overlap nobody any more.
+func (d *shard) drop(h *hold) {
+	delete(d.holds, h.id)
+	k := h.key
+	if i := slices.Index(k.active, h); i >= 0 {
+		k.active = slices.Delete(k.active, i, i+1)
+	}
+	if k.last != h && !slices.Contains(k.waiting, h) && len(d.spare) < 64 {
+		d.spare = append(d.spare, h)
+	}
+}
+
+func (d *shard) eps(lease time.Duration) time.Duration {
+	return d.header.Eps + time.Duration((0.001+d.header.Bounds.ClockRate)*float64(lease))
+}
+
+func (d *shard) finish() {
+	for _, k := range d.keys {
+		d.place(k, true)
+	}
+	for _, h := range d.holds {
+		d.accuseAll(h)
+	}
+}
+
+func names(holds []*hold) string {
+	var out []string
+	for _, h := range holds {
+		out = append(out, h.id)
+	}
+	return strings.Join(out, ", ")
+}
