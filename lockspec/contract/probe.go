@@ -66,10 +66,23 @@ func (c *check) probe(ctx context.Context) error {
 	c.settle(ctx, e)
 	c.judge(r, e, &head)
 	r.Story = nil
+	c.noteClock(ctx)
 	c.report.Cases = append(c.report.Cases, *r)
 	c.sampler.Stop()
 	c.chooseProfile()
 	return rec.Close()
+}
+
+// noteClock says where the stamps of a driver are not believed: its loss
+// signals and renewals are then known only by their arrival.
+func (c *check) noteClock(ctx context.Context) {
+	host, ok := c.h.(NodeHost)
+	if !ok {
+		return
+	}
+	if n, err := host.Node(ctx, "n1"); err == nil && !n.ClockProven() {
+		c.report.Notes = append(c.report.Notes, "the driver's clock is not proven: losses and renewals are judged by when they arrived")
+	}
 }
 
 func (c *check) chooseProfile() {

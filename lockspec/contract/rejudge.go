@@ -35,6 +35,12 @@ func Rejudge(h *history.History, recorded *result.Report) *result.Report {
 		c.keepRecorded(ids, recorded)
 		c.report.Notes = append(c.report.Notes, compare(c.report, recorded))
 	}
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Fault == "clock-step" || e.Fault == "suspend" && e.Origin == history.Found {
+			c.report.Lacks = append(c.report.Lacks, e.Message+" while the run measured leases")
+			break
+		}
+	}
 	if h.Truncated {
 		c.report.Lacks = append(c.report.Lacks, "the history has no end line: its run was cut off; what it shows stands")
 	}
