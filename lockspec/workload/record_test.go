@@ -185,6 +185,7 @@ func TestWrongAnswers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newStage(t, nil)
+			changing.token = 3
 			tenure, err := s.NewProcess("n1", &toy{acquire: test.acquire}, nil).Acquire(t.Context(), ask)
 			if err == nil {
 				defer tenure.Stop()

@@ -28,10 +28,11 @@ type Tenure struct {
 	lease   lockspec.Lease
 	granted int64 // index
 
-	mu   sync.Mutex
-	lost bool
-	over chan struct{} // closed by Stop
-	once sync.Once
+	mu      sync.Mutex
+	lost    bool
+	over    chan struct{} // closed by Stop
+	once    sync.Once
+	watcher sync.WaitGroup
 }
 
 // Process is who holds it.
@@ -184,7 +185,7 @@ func (t *Tenure) watch() {
 	if lost == nil && renewals == nil {
 		return
 	}
-	go func() {
+	t.watcher.Go(func() {
 		for {
 			select {
 			case r := <-renewals:
@@ -200,12 +201,16 @@ func (t *Tenure) watch() {
 				return
 			}
 		}
-	}()
+	})
 }
 
-// Stop ends the recording of signals. A tenure that was released signals
-// nothing more; one that was abandoned goes on until the case ends.
-func (t *Tenure) Stop() { t.once.Do(func() { close(t.over) }) }
+// Stop ends the recording of signals; nothing is recorded after it returned. A
+// tenure that was released signals nothing more; one that was abandoned goes
+// on until the case ends.
+func (t *Tenure) Stop() {
+	t.once.Do(func() { close(t.over) })
+	t.watcher.Wait()
+}
 
 // settle records, with t.mu held, every signal that has arrived.
 func (t *Tenure) settle() {
