@@ -13,13 +13,29 @@ import (
 // keeps: Notifier, LossStamper, HoldChecker, Sender; Renewer and RenewalSource
 // where grants are leases; Fenced where the grant has a token. Closing it
 // closes the engine.
-func (e *Engine) Client() lockspec.Client { return client{e} }
+//
+// With Options.Reentrant each Client is an owner of its own.
+func (e *Engine) Client() lockspec.Client {
+	c := client{e}
+	if e.opts.Reentrant {
+		return &reentrant{client: c, groups: make(map[string]*group)}
+	}
+	return c
+}
 
 type client struct{ e *Engine }
 
 func (c client) Close() error { return c.e.Close() }
 
 func (c client) Acquire(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+	l, err := c.take(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return c.dress(hold{l, l.sent, l.Release}), nil
+}
+
+func (c client) take(ctx context.Context, r lockspec.Request) (*Lease, error) {
 	opts := &AcquireOptions{Lease: r.Lease, Renew: r.Renew, Mode: r.Mode, Count: r.Count}
 	op, how := "acquire", (*acquisition).wait
 	switch {
@@ -28,43 +44,44 @@ func (c client) Acquire(ctx context.Context, r lockspec.Request) (lockspec.Lease
 	case r.Wait != lockspec.NoLimit:
 		opts.Wait = r.Wait
 	}
-	l, err := c.e.acquire(ctx, op, r.Key, opts, func(a *acquisition, ctx context.Context) (*Lease, error) {
+	return c.e.acquire(ctx, op, r.Key, opts, func(a *acquisition, ctx context.Context) (*Lease, error) {
 		a.renewals = make(chan lockspec.Renewal, 64)
 		return how(a, ctx)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c.dress(l), nil
 }
 
 // dress gives a lease the powers that it has.
-func (c client) dress(l *Lease) lockspec.Lease {
-	_, fenced := l.Token()
-	switch h := (hold{l}); {
+func (c client) dress(h hold) lockspec.Lease {
+	_, fenced := h.l.Token()
+	switch {
 	case c.e.timing.Expires() && fenced:
 		return struct {
 			renewed
 			fence
-		}{renewed{h}, fence{l}}
+		}{renewed{h}, fence{h.l}}
 	case c.e.timing.Expires():
 		return renewed{h}
 	case fenced:
 		return struct {
 			hold
 			fence
-		}{h, fence{l}}
+		}{h, fence{h.l}}
 	default:
 		return h
 	}
 }
 
-type hold struct{ l *Lease }
+// hold is a lease as its client's user has it.
+type hold struct {
+	l       *Lease
+	sent    int64
+	release func(context.Context) error
+}
 
 func (h hold) Granted() time.Duration            { return h.l.Granted() }
-func (h hold) Release(ctx context.Context) error { return h.l.Release(ctx) }
+func (h hold) Release(ctx context.Context) error { return h.release(ctx) }
 func (h hold) Lost() <-chan struct{}             { return h.l.loss }
-func (h hold) Sent() lockspec.Stamp              { return lockspec.Stamp(h.l.sent) }
+func (h hold) Sent() lockspec.Stamp              { return lockspec.Stamp(h.sent) }
 func (h hold) Held(context.Context) error        { return h.l.Err() }
 
 func (h hold) Cause() error {
@@ -99,6 +116,9 @@ func (c client) Describe() lockspec.Description {
 		lockspec.Cancel, lockspec.IdempotentRelease}
 	if c.e.timing.Expires() {
 		own = append(own, lockspec.Renew, lockspec.AutoRenew)
+	}
+	if c.e.opts.Reentrant {
+		own = append(own, lockspec.Reentrant)
 	}
 	for _, f := range own {
 		if !d.Claims(f) {

@@ -216,6 +216,30 @@ func TestE06_LostOnTimeWhenRenewalsDoNotCome(t *testing.T) {
 	}
 }
 
+// E04: an answer that comes after the deadline revives nothing, even if no
+// timer has told of the loss.
+func TestE04_LateAnswerRevivesNothing(t *testing.T) {
+	bubble(t, func(w *world) {
+		v := fakeclock.NewView(fakeclock.Real())
+		e, s := w.node(&reference.Options{Clock: v})
+		l := w.take(e, "k", &reference.AcquireOptions{Renew: lockspec.RenewManual})
+		time.Sleep(26 * time.Second)
+		s.onRenew = func(ctx context.Context, c reference.Claim) error {
+			err := s.Backend.Renew(ctx, c)
+			time.Sleep(2 * time.Second)
+			return err
+		}
+		v.Pause()
+		err := l.Renew(w.Context(), 0)
+		if lossReason(err) != reference.Expired || l.Held() {
+			t.Errorf("renewed after its deadline: %v", err)
+		}
+		if d := time.Until(l.Deadline()); d > 0 {
+			t.Errorf("a lost lease has %v left", d)
+		}
+	})
+}
+
 func TestE05_DeadlineCountsFromTheSend(t *testing.T) {
 	bubble(t, func(w *world) {
 		e, s := w.node(nil)
@@ -341,6 +365,22 @@ func TestE11_GrantThatComesTooLateIsReleased(t *testing.T) {
 		s.onAttempt = nil
 		w.take(e, "k", nil)
 	})
+	bubble(t, func(w *world) { // no timer tells
+		v := fakeclock.NewView(fakeclock.Real())
+		e, s := w.node(&reference.Options{Clock: v})
+		s.onAttempt = func(ctx context.Context, c reference.Claim) (reference.Grant, error) {
+			time.Sleep(27 * time.Second)
+			return s.Backend.Attempt(ctx, c)
+		}
+		v.Pause()
+		_, err := e.TryAcquire(w.Context(), "k", nil)
+		w.want(err, lockspec.ErrUnavailable)
+		v.Resume()
+		synctest.Wait()
+		if !w.free("k") {
+			t.Error("the late grant was not released")
+		}
+	})
 }
 
 // stopped is a clock that goes on while none of its timers fires.
@@ -354,7 +394,7 @@ func TestE13_HeldLooksAtTheClock(t *testing.T) {
 		if !l.Held() {
 			t.Fatalf("not held before the deadline: %v", l.Err())
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if l.Context().Err() != nil || s.count("renew") != 0 {
 			t.Fatal("a timer fired, the case tries nothing")
 		}
@@ -375,7 +415,7 @@ func TestE16_MaxHoldEndsATenure(t *testing.T) {
 		e, s := w.node(nil)
 		begin := time.Now()
 		l := w.take(e, "k", &reference.AcquireOptions{MaxHold: 65 * time.Second})
-		<-l.Done()
+		w.await(l.Done())
 		if got := time.Since(begin); got != 65*time.Second || lossReason(l.Err()) != reference.MaxHold {
 			t.Errorf("ended after %v: %v", got, l.Err())
 		}

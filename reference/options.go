@@ -41,8 +41,14 @@ type Options struct {
 	// ReleaseTimeout bounds one Release and all its retries; default 5 s.
 	ReleaseTimeout time.Duration
 
+	// Reentrant lets a Client of this engine acquire again what it holds: the
+	// key is free when every one of its leases has been released. The
+	// engine's own methods are never reentrant, for they know no owner.
+	Reentrant bool
+
 	// Rand jitters delays and makes owner names; default: the runtime's
-	// generator. A seeded one repeats a simulation. It is used under a lock.
+	// generator. A seeded one repeats a simulation; no two engines of it may
+	// have the same seed, or they would be one owner. It is used under a lock.
 	Rand rand.Source
 
 	// Observer is told what happens; default: nobody.

@@ -34,7 +34,6 @@ func (l *Lease) renew(ctx context.Context, lease time.Duration) error {
 	}
 	select {
 	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
 	case <-l.ctx.Done():
 		return l.Err()
 	case <-ctx.Done():
@@ -54,7 +53,6 @@ func (l *Lease) renew(ctx context.Context, lease time.Duration) error {
 func (l *Lease) renewSelf() {
 	select {
 	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
 	case <-l.ctx.Done():
 		return
 	}
@@ -75,7 +73,9 @@ func (l *Lease) renewSelf() {
 	l.renewal.Reset(l.nextRenewal(began))
 }
 
-// renewOnce sends one renewal and draws the consequences. The caller has the turn.
+// renewOnce sends one renewal and draws the consequences. The caller has the
+// turn, which passes to the backend's call: a backend that ignores its context
+// keeps it, and gets no second renewal meanwhile.
 func (l *Lease) renewOnce(ctx context.Context, lease, timeout time.Duration) error {
 	ctx, cancel := l.e.clock.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -84,11 +84,15 @@ func (l *Lease) renewOnce(ctx context.Context, lease, timeout time.Duration) err
 
 	sent, stamp := l.e.clock.Now(), l.stamp()
 	if !l.sending(sent, lease) {
+		<-l.turn
 		return l.Err()
 	}
 	claim := l.claim
 	claim.Lease = lease
-	_, err := call(ctx, func() (struct{}, error) { return struct{}{}, l.e.backend.Renew(ctx, claim) })
+	_, err := call(ctx, func() (struct{}, error) {
+		defer func() { <-l.turn }()
+		return struct{}{}, l.e.backend.Renew(ctx, claim)
+	})
 	l.answered(sent, stamp, lease, err)
 	return err
 }

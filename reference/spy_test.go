@@ -119,6 +119,16 @@ func (w *world) take(e *reference.Engine, key string, opts *reference.AcquireOpt
 	return l
 }
 
+// await bounds a wait; the bubble's time costs nothing.
+func (w *world) await(done <-chan struct{}) {
+	w.Helper()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Hour):
+		w.Fatal("waited for two hours")
+	}
+}
+
 func (w *world) free(key string) bool { return w.store.Inspect(key) == nil }
 
 func (w *world) want(err, want error) {

@@ -35,6 +35,9 @@ func TestC03_CancelDuringAttemptReleasesItsGrant(t *testing.T) {
 		s.onAttempt = func(ctx context.Context, c reference.Claim) (reference.Grant, error) {
 			g, err := s.Backend.Attempt(ctx, c)
 			time.Sleep(time.Second)
+			if ctx.Err() != nil {
+				t.Error("the attempt was cut off: now nobody knows what it won")
+			}
 			return g, err
 		}
 		for name, acquire := range map[string]func(context.Context, string, *reference.AcquireOptions) (*reference.Lease, error){

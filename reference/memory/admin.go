@@ -86,7 +86,7 @@ func (a Admin) do(ctx context.Context, m message) error {
 }
 
 func (a Admin) call(ctx context.Context, m message) (message, error) {
-	r := remote{addr: a.Addr, dialling: make(chan struct{}, 1)}
+	r := newRemote(a.Addr, nil)
 	defer r.Close()
 	return r.call(ctx, m)
 }

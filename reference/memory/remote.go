@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
@@ -16,13 +17,24 @@ import (
 // over one TCP connection that is made when it is needed and made again when
 // it broke. Nothing is dialled yet. It declares every hazard of its class.
 func Dial(addr string, opts *BackendOptions) reference.Backend {
-	return &remote{addr: addr, opts: opts.withDefaults(), dialling: make(chan struct{}, 1)}
+	return newRemote(addr, opts)
+}
+
+// patience is how long a connection may owe a reply before it is given up as
+// half open. It is long against a request's own time-out on purpose: what
+// follows on the same connection cannot overtake what came before, so the
+// release that cleans up after an acquire without an answer finds its grant.
+const patience = 2 * time.Second
+
+func newRemote(addr string, opts *BackendOptions) *remote {
+	return &remote{addr: addr, opts: opts.withDefaults(), patience: patience, dialling: make(chan struct{}, 1)}
 }
 
 type remote struct {
 	addr string
 	opts BackendOptions
 
+	patience time.Duration // with a connection that owes a reply
 	dialling chan struct{} // holds a value while a connection is made
 
 	mu     sync.Mutex
@@ -101,7 +113,7 @@ func (r *remote) connect(ctx context.Context) (*connection, error) {
 		nc.Close()
 		return nil, errClosed
 	}
-	r.conn = newConnection(nc)
+	r.conn = newConnection(nc, r.patience)
 	return r.conn, nil
 }
 
@@ -121,19 +133,21 @@ func (r *remote) current() (*connection, error) {
 
 // connection matches replies to requests by id.
 type connection struct {
-	conn net.Conn
-	w    lineWriter
-	done chan struct{} // closed when it broke
+	conn     net.Conn
+	w        lineWriter
+	patience time.Duration
+	done     chan struct{} // closed when it broke
 
 	mu      sync.Mutex
 	err     error
 	next    int64
-	heard   int64 // replies read so far
 	waiting map[int64]chan message
+	owing   time.Time // since when a reply is owed and none has come; zero: none is owed
 }
 
-func newConnection(nc net.Conn) *connection {
-	c := &connection{conn: nc, w: lineWriter{w: nc}, done: make(chan struct{}), waiting: make(map[int64]chan message)}
+func newConnection(nc net.Conn, patience time.Duration) *connection {
+	c := &connection{conn: nc, w: lineWriter{w: nc}, patience: patience,
+		done: make(chan struct{}), waiting: make(map[int64]chan message)}
 	go c.read()
 	return c
 }
@@ -168,10 +182,13 @@ func (c *connection) read() {
 func (c *connection) deliver(m message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard++
+	c.owing = time.Time{}
 	if w := c.waiting[m.ID]; w != nil {
 		delete(c.waiting, m.ID)
 		w <- m
+	}
+	if len(c.waiting) > 0 {
+		c.owing = time.Now()
 	}
 }
 
@@ -187,18 +204,10 @@ func (c *connection) fail(err error) {
 	close(c.done)
 }
 
-// roundTrip sends a request and waits for its reply. If none comes in time,
-// and nothing else was heard since the request was sent, the connection is
-// given up: it may be half open, and only a new one would tell.
+// roundTrip sends a request and waits for its reply.
 func (c *connection) roundTrip(ctx context.Context, m message) (message, error) {
 	reply := make(chan message, 1)
-	c.mu.Lock()
-	c.next++
-	m.ID = c.next
-	heard := c.heard
-	c.waiting[m.ID] = reply
-	c.mu.Unlock()
-
+	m.ID = c.expect(reply)
 	if err := c.w.write(m); err != nil {
 		c.fail(err)
 	}
@@ -208,17 +217,30 @@ func (c *connection) roundTrip(ctx context.Context, m message) (message, error) 
 	case <-c.done:
 		return message{}, c.err
 	case <-ctx.Done():
-		c.forget(m.ID, heard, ctx.Err())
+		c.forget(m.ID)
 		return message{}, ctx.Err()
 	}
 }
 
-func (c *connection) forget(id, heard int64, why error) {
+func (c *connection) expect(reply chan message) (id int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	c.waiting[c.next] = reply
+	if c.owing.IsZero() {
+		c.owing = time.Now()
+	}
+	return c.next
+}
+
+// forget stops waiting for a reply, and gives up a connection that has been
+// silent for too long: only a new one would tell whether it is half open.
+func (c *connection) forget(id int64) {
 	c.mu.Lock()
 	delete(c.waiting, id)
-	silent := c.heard == heard
+	silent := !c.owing.IsZero() && time.Since(c.owing) >= c.patience
 	c.mu.Unlock()
-	if silent && errors.Is(why, context.DeadlineExceeded) {
+	if silent {
 		c.fail(errors.New("connection silent"))
 	}
 }

@@ -106,6 +106,23 @@ func TestLostAcquireReply(t *testing.T) {
 	check(t, admin.Await(ctx, id, time.Second), nil)
 	check(t, engineTo(t, addr, nil).Do(ctx, "k", func(context.Context, *reference.Lease) error { return nil }, nil), nil)
 
+	// The backend alone cleans nothing up: the grant is there, and its owner
+	// finds it again.
+	must[int64](t)(admin.Inject(ctx, DropReply, Match{"acquire", "b"}, 1))
+	b, claim := Dial(addr, nil), reference.Claim{Key: "b", Owner: "o", Lease: time.Minute}
+	defer b.Close()
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = b.Attempt(short, claim)
+	check(t, err, lockspec.ErrUnavailable)
+	held := must[[]State](t)(admin.Inspect(ctx, "b"))
+	if len(held) != 1 {
+		t.Fatalf("an acquire whose reply was dropped left %+v", held)
+	}
+	if g := must[reference.Grant](t)(b.Attempt(ctx, claim)); g.Token != held[0].Token {
+		t.Errorf("token %d, want %d", g.Token, held[0].Token)
+	}
+
 	must[int64](t)(admin.Inject(ctx, DropReply, Match{"acquire", "k"}, 2))
 	l := must[*reference.Lease](t)(e.Acquire(ctx, "k", nil))
 	check(t, l.Release(ctx), nil)
@@ -239,29 +256,43 @@ func TestServerThatIsNotThere(t *testing.T) {
 	check(t, err, lockspec.ErrUnavailable)
 }
 
-// A peer that takes requests and says nothing may be half open: the next call
-// tries a new connection.
+// A peer that takes requests and says nothing for long may be half open: the
+// next call tries a new connection. Until then order is worth more.
 func TestSilentConnectionIsGivenUp(t *testing.T) {
 	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
 	accepted := make(chan net.Conn, 8)
 	go func() {
+		defer close(accepted)
 		for {
 			c, err := l.Accept()
 			if err != nil {
-				close(accepted)
 				return
 			}
 			accepted <- c
 		}
 	}()
-	b := Dial(l.Addr().String(), nil)
-	for range 2 {
+	call := func(b reference.Backend) {
 		ctx, cancel := context.WithTimeout(limited(t), 30*time.Millisecond)
+		defer cancel()
 		check(t, b.Release(ctx, reference.Claim{Key: "k", Owner: "o"}), lockspec.ErrUnavailable)
-		cancel()
-		c := <-accepted
-		defer c.Close()
+	}
+	b := newRemote(l.Addr().String(), nil)
+	for range 3 {
+		call(b)
+	}
+	defer (<-accepted).Close()
+	if len(accepted) > 0 {
+		t.Error("given up too soon")
+	}
+	b.conn.patience = 10 * time.Millisecond
+	call(b)
+	call(b)
+	select {
+	case c := <-accepted:
+		c.Close()
+	case <-limited(t).Done():
+		t.Error("kept for ever")
 	}
 	b.Close()
 	check(t, b.Renew(limited(t), reference.Claim{}), lockspec.ErrUnavailable)
