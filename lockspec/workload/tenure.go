@@ -176,32 +176,38 @@ func (t *Tenure) work(ctx context.Context, work time.Duration) (int64, error) {
 }
 
 // watch records signals as they come, until Stop.
+//
+// It never takes a renewal out of the channel but with t.mu held: one that was
+// taken and not yet recorded would be overtaken by a reply that came after it.
+// So it looks every twentieth of the lease instead of waiting for one.
 func (t *Tenure) watch() {
+	_, renews := t.lease.(lockspec.RenewalSource)
 	lost := t.Lost()
-	var renewals <-chan lockspec.Renewal
-	if s, ok := t.lease.(lockspec.RenewalSource); ok {
-		renewals = s.Renewals()
-	}
-	if lost == nil && renewals == nil {
+	if lost == nil && !renews {
 		return
 	}
 	t.watcher.Go(func() {
+		look := time.NewTicker(max(t.Lease/20, time.Millisecond))
+		defer look.Stop()
 		for {
 			select {
-			case r := <-renewals:
-				t.mu.Lock()
-				t.renewed(r)
-				t.mu.Unlock()
+			case <-look.C:
+				t.look()
 			case <-lost:
-				t.mu.Lock()
-				t.settle()
-				t.mu.Unlock()
+				t.look()
 				return
 			case <-t.over:
+				t.look()
 				return
 			}
 		}
 	})
+}
+
+func (t *Tenure) look() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.settle()
 }
 
 // Stop ends the recording of signals; nothing is recorded after it returned. A
