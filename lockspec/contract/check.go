@@ -193,8 +193,6 @@ func (c *check) applies(ctx context.Context, k *Case) (result.Status, string) {
 		return result.NotRun, "filtered out"
 	case ctx.Err() != nil:
 		return result.NotRun, "interrupted before it began"
-	case k.Level == APILevel:
-		return result.Unsupported, "a promise of the reference engine's Go API"
 	}
 	for _, f := range k.Needs {
 		switch c.report.Claims[f] {
@@ -220,7 +218,7 @@ func (c *check) applies(ctx context.Context, k *Case) (result.Status, string) {
 
 func (c *check) newEnv(ctx context.Context, k *Case) *Env {
 	return &Env{Case: k, Scene: c.work.NewScene(k.ID), Description: c.desc, Lease: c.lease,
-		Rand: Rand(c.o.Seed, k.ID), ctx: ctx, harness: c.h, prefix: c.prefix(), seed: caseSeed(c.o.Seed, k.ID)}
+		Rand: Rand(c.o.Seed, k.ID), ctx: ctx, harness: c.h, prefix: c.prefix(), seed: caseSeed(c.o.Seed, k.ID), stalled: c.stalled}
 }
 
 // Rand is the source that a case is given under a seed of the run: what it
@@ -280,6 +278,19 @@ func (c *check) perform(ctx context.Context, e *Env) {
 // shown neither that the promise is kept nor, unless its history does, that it
 // is broken.
 const interrupted = "interrupted"
+
+// stalled is how long, at most, this machine kept the harness or a node from
+// running since then, in time of the run.
+func (c *check) stalled(ctx context.Context, since int64) time.Duration {
+	c.sampler.Check()
+	if w, ok := c.h.(Observer); ok {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		w.Settle(ctx)
+	}
+	_ = c.work.Recorder.Sync() // what could not be written is told when the case is settled
+	return c.sampler.Since(since) + c.log.nodesStalled(since)
+}
 
 // settle waits until everything the case caused is in the history.
 func (c *check) settle(ctx context.Context, e *Env) {

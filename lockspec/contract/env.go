@@ -31,6 +31,7 @@ type Env struct {
 	harness Harness
 	prefix  string
 	seed    uint64
+	stalled func(ctx context.Context, since int64) time.Duration
 	parent  *Env // of a part of a case: what it finds is the whole's
 
 	mu        sync.Mutex
@@ -276,6 +277,13 @@ func (e *Env) MustSleep(ctx context.Context, d time.Duration) {
 	if workload.Sleep(ctx, d) != nil {
 		e.stop()
 	}
+}
+
+// Stalled is how long this machine kept the harness or a node from running
+// since then. A duration that was measured meanwhile is too long by up to that,
+// and is judged against its bound and that.
+func (e *Env) Stalled(ctx context.Context, since time.Time) time.Duration {
+	return e.stalled(ctx, e.Scene.Recorder().Now()-int64(time.Since(since)))
 }
 
 // Release gives a tenure back, bounded, whatever became of the context.

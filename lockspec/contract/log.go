@@ -2,7 +2,9 @@ package contract
 
 import (
 	"sync"
+	"time"
 
+	"github.com/lockcheck/lockcheck/checker"
 	"github.com/lockcheck/lockcheck/checker/history"
 )
 
@@ -34,6 +36,20 @@ func (l *eventLog) add(batch []history.Event) {
 			l.byCase[id] = append(l.byCase[id], batch[i])
 		}
 	}
+}
+
+// nodesStalled is how long nodes stood still since then, together.
+func (l *eventLog) nodesStalled(since int64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var sum time.Duration
+	for i := range l.shared {
+		e := &l.shared[i]
+		if e.Op == history.Fault && e.Phase == history.Observed && e.To > since && !contains(e.Targets, checker.Controller) {
+			sum += time.Duration(e.To - max(e.From, since))
+		}
+	}
+	return sum
 }
 
 // close gives the events of the case and forgets them.

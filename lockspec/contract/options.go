@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -56,6 +57,8 @@ func (o *Options) withDefaults() *Options {
 	if d.Cases == nil {
 		d.Cases = Cases()
 	}
+	// Promises of a Go API are tried where that API is; here they are listed.
+	d.Cases = slices.DeleteFunc(slices.Clone(d.Cases), func(k Case) bool { return k.Level == APILevel })
 	if d.Only == nil {
 		d.Only = func(*Case) bool { return true }
 	}

@@ -141,7 +141,7 @@ func (c *check) noteClaim(e *Env, f lockspec.Feature, claim history.Claim, why s
 // sub is the same case with keys of its own.
 func (e *Env) sub(name string) *Env {
 	return &Env{Case: e.Case, Scene: e.Scene, Description: e.Description, Lease: e.Lease, Rand: e.Rand, ctx: e.ctx, harness: e.harness,
-		prefix: e.prefix + name + "/", seed: e.seed, parent: e}
+		prefix: e.prefix + name + "/", seed: e.seed, stalled: e.stalled, parent: e}
 }
 
 func (e *Env) ask(key string, m lockspec.RenewMode) lockspec.Request {

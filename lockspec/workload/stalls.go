@@ -22,10 +22,20 @@ type Sampler struct {
 	mu    sync.Mutex
 	last  int64
 	worst time.Duration
+	lags  []lag
 	clock clockWatch
 	stop  context.CancelFunc
 	done  chan struct{}
 }
+
+// lag is a tick that came late.
+type lag struct {
+	at int64
+	by time.Duration
+}
+
+// Ticks that are late by less are what a timer is.
+const timerNoise = time.Millisecond
 
 // NewSampler starts watching. Stop ends it.
 func NewSampler(rec *history.Recorder, every, over time.Duration) *Sampler {
@@ -57,6 +67,9 @@ func (s *Sampler) Check() {
 	now := s.rec.Now()
 	gap := time.Duration(now-s.last) - s.every
 	s.worst = max(s.worst, gap)
+	if gap > timerNoise {
+		s.lags = append(s.lags, lag{now, gap})
+	}
 	if gap > s.over {
 		RecordStall(s.rec, checker.Controller, s.last, now)
 	}
@@ -77,6 +90,18 @@ func (s *Sampler) Worst() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(0, s.worst)
+}
+
+// Since is by how much, together, ticks were late since then, in time of the
+// run: what a duration that was measured meanwhile may be too long by.
+func (s *Sampler) Since(then int64) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var sum time.Duration
+	for i := len(s.lags) - 1; i >= 0 && s.lags[i].at >= then; i-- {
+		sum += s.lags[i].by
+	}
+	return sum
 }
 
 // Stop ends the watch after a last look.
