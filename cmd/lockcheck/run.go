@@ -297,7 +297,7 @@ func (r *run) check(ctx context.Context, h contract.Harness) (*result.Report, er
 	}
 	report, err := contract.Check(ctx, h, &contract.Options{
 		Cases: r.cases, Only: r.only, Profile: lockspec.Profile(r.f.profile), Seed: r.f.seed, Lease: r.f.lease,
-		Target: r.t.text, Tool: "lockcheck " + toolVersion(), History: history, Probes: probes,
+		Target: r.t.text, Command: r.again(), Tool: "lockcheck " + toolVersion(), History: history, Probes: probes,
 		Progress: r.progress, Gate: r.d.gate,
 	})
 	switch {
@@ -307,6 +307,26 @@ func (r *run) check(ctx context.Context, h contract.Harness) (*result.Report, er
 		return nil, exit(result.ExitInternal, "%w", err)
 	}
 	return report, nil
+}
+
+// again is the command that runs the same target again.
+func (r *run) again() string {
+	words := []string{"lockcheck", "run", quote(r.t.text)}
+	for _, e := range r.f.endpoint {
+		words = append(words, "--endpoint", quote(e))
+	}
+	if r.f.profile != "" {
+		words = append(words, "--profile", r.f.profile)
+	}
+	return strings.Join(words, " ")
+}
+
+// quote makes a word one word for a shell.
+func quote(word string) string {
+	if strings.ContainsAny(word, " \t\n\"'`$&|;<>()*?[]#~\\{}") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
 }
 
 // finish writes what is derived from the report and ends with its code.

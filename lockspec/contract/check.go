@@ -67,7 +67,7 @@ type check struct {
 
 func newReport(o *Options, desc lockspec.Description) *result.Report {
 	return &result.Report{
-		Target: o.Target, Class: desc.Class, Profile: o.Profile, Declared: desc.Hazards,
+		Target: o.Target, Command: o.Command, Class: desc.Class, Profile: o.Profile, Declared: desc.Hazards,
 		Claims: map[lockspec.Feature]history.Claim{}, Bounds: map[string]int64{},
 		Environment: result.ThisEnvironment(), Suite: Suite, Checker: checker.Version, Tool: o.Tool,
 		Seed: o.Seed, Started: time.Now().UTC(), Cases: []result.Case{}, Findings: []result.Finding{},

@@ -24,6 +24,7 @@ type Options struct {
 
 	Target  string    // how the report names what is tested; redacted by the caller
 	Tool    string    // and what tests it
+	Command string    // that runs it again, without seed and case
 	History io.Writer // where the history goes as it happens; nil: nowhere
 	Probes  io.Writer // where the history of the probes goes; nil: nowhere
 

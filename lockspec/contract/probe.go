@@ -56,8 +56,8 @@ func (c *check) probe(ctx context.Context) error {
 	if w, ok := c.h.(Observer); ok {
 		w.Observe(rec)
 	}
-	r := &result.Case{ID: ProbesID, Suite: "probes", Name: "what the lock claims is true", Status: result.Pass}
-	k := &Case{ID: ProbesID, Suite: "probes", Name: r.Name, Limit: 30*time.Second + 10*c.lease, Run: c.runProbes}
+	r := &result.Case{ID: ProbesID, Suite: result.ProbesSuite, Name: "what the lock claims is true", Status: result.Pass}
+	k := &Case{ID: ProbesID, Suite: result.ProbesSuite, Name: r.Name, Limit: 30*time.Second + 10*c.lease, Run: c.runProbes}
 	e := c.newEnv(ctx, k)
 	start := time.Now()
 	c.log.open(k.ID)

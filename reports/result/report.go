@@ -25,6 +25,7 @@ type Report struct {
 	Exit    Exit   `json:"exit_code"`
 
 	Target       string                             `json:"target"`
+	Command      string                             `json:"command,omitempty"` // that runs it again, without seed and case
 	Class        lockspec.Class                     `json:"class"`
 	Profile      lockspec.Profile                   `json:"profile"`
 	Claims       map[lockspec.Feature]history.Claim `json:"claims"`
@@ -149,11 +150,28 @@ func (r *Report) addFindings(c *Case, findings []checker.Finding, observed bool)
 			ID: id, Fingerprint: fingerprint(c.ID, f), Kind: f.Kind, Rule: f.Rule, Level: f.Level, Case: c.ID,
 			Key: f.Key, Tenures: f.Tenures, Events: f.Events, Faults: f.Faults, Overlap: int64(f.Overlap),
 			Certainty: certainty(f), Message: f.Message, Observed: observed,
-			Repro: fmt.Sprintf("lockcheck run %s --seed %d --case %s", r.Target, r.Seed, c.ID),
+			Repro: r.again(c),
 		})
 		c.Findings = append(c.Findings, id)
 	}
 }
+
+// again is the command that shows a case's finding again. The probes are part
+// of every run and have no ID to ask for.
+func (r *Report) again(c *Case) string {
+	command := r.Command
+	if command == "" {
+		command = "lockcheck run " + r.Target
+	}
+	command += fmt.Sprintf(" --seed %d", r.Seed)
+	if c.Suite != ProbesSuite {
+		command += " --case " + c.ID
+	}
+	return command
+}
+
+// ProbesSuite is the suite of the probes of the claims, which every run does.
+const ProbesSuite = "probes"
 
 func certainty(f checker.Finding) string {
 	if f.Certainty == "" {
