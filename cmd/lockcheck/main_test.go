@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 		badDriver(mode)
 	}
 	serveIfAsked()
+	// A binary with the race detector sleeps for a second before it exits; the
+	// children of these tests are it.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }
 

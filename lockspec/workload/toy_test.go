@@ -3,7 +3,6 @@ package workload
 import (
 	"bytes"
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +23,6 @@ func (c *toy) Close() error { c.closed = true; return nil }
 
 // toyLease is a lease with every power; a nil answer is ok.
 type toyLease struct {
-	mu       sync.Mutex
 	lost     chan struct{}
 	renewals chan lockspec.Renewal
 	token    int64
