@@ -3,7 +3,6 @@ package checker
 import (
 	"fmt"
 	"slices"
-	"time"
 )
 
 // certain checks a grant of the models mutex, owner, permits, rw and reentrant
@@ -55,13 +54,13 @@ func (d *shard) crowded(h *hold, met []*hold, message string) {
 		f.Tenures, f.Events = append(f.Tenures, i.id), append(f.Events, i.got.Index)
 	}
 	if d.model.Kind == ModelMutex {
-		if n := slices.IndexFunc(met, func(i *hold) bool { return i.releases == 0 }); n >= 0 {
-			met = met[n : n+1]
+		for _, i := range met {
+			f.Tenures, f.Events = []string{i.id, h.id}, []int64{i.got.Index, h.got.Index}
+			d.suspect(f, h, i)
 		}
-		d.suspect(f, h.got, met[0])
 		return
 	}
-	d.suspect(f, h.got, append(met, h)...)
+	d.suspect(f, h, append(met, h)...)
 }
 
 // held says whether a tenure surely held at the moment, or will turn out to
@@ -95,23 +94,7 @@ func (d *shard) endOf(h *hold, g Moment) Moment {
 	if h.lease == 0 || !d.model.expires() {
 		return h.cut
 	}
-	less := func(l time.Duration) time.Duration { return max(0, l-d.eps(l)) }
-	end := g.plus(less(h.lease))
-	for i := range h.renewals {
-		n := &h.renewals[i]
-		landed := later(g, n.invoke)
-		if n.sent != 0 {
-			landed = later(g, at(n.sent))
-		}
-		if end.before(landed) {
-			break
-		}
-		if own := landed.plus(less(n.lease)); n.ok {
-			end = own
-		} else {
-			end = earlier(end, own)
-		}
-	}
+	end, _ := alive(g, h.got, h.lease, h.renewals, d.eps)
 	return earlier(end, h.cut)
 }
 
@@ -123,22 +106,63 @@ func (d *shard) placeOne(h *hold) {
 	}
 	former := k.last
 	if former != nil {
-		former.succeeded = former.succeeded || former.got.before(h.asked) || h.token != 0
+		former.next = h
+		former.succeeded = former.succeeded || former.got.before(h.asked) || d.model.Kind == ModelFenced && h.token > former.token
 		k.chain.end = d.endOf(former, former.placedAt)
 	}
-	ok := k.chain.place(stay{h.id, h.asked, h.got, func(g Moment) Moment { h.placedAt = g; return never }})
+	ok := k.chain.place(d.placing(h))
 	k.last = h
 	if ok {
 		return
 	}
-	h.placedAt = h.got
-	f := Finding{Kind: Overlap, Rule: "chain", Level: Service, Key: k.name, Tenures: slices.Clone(k.chain.members), Events: []int64{former.got.Index, h.got.Index},
-		Message: fmt.Sprintf("%s was granted %q at %s, before %s can have been over (%s)", h.id, k.name, Clock(h.got.Time), former.id, Clock(k.chain.end.Time))}
-	if h.token == 0 && h.lease != 0 && (former.slow() || h.slow()) {
+	d.unplaced(former, h, k.chain)
+	if len(h.suspects) == 0 { // else what comes after it rests on them, too
+		k.chain.members, k.chain.slow = append(k.chain.members[:0], h.id), h.slow()
+	}
+}
+
+// replace places what was placed after a tenure again, because its end is known
+// better: a renewal that was open when the next was granted was answered ok, so
+// that it was not over; or refused, so that it may have been.
+func (d *shard) replace(h *hold) {
+	c := chain{end: h.placedAt}
+	c.place(stay{h.id, h.placedAt, h.placedAt, h.slow(), func(g Moment) Moment {
+		if !h.got.before(h.cut) {
+			return g // taken before its reply
+		}
+		return d.endOf(h, g)
+	}})
+	for former := h; former.next != nil; former = former.next {
+		n := former.next
+		if n.flagged {
+			c.end = longAgo
+		} else if !c.place(d.placing(n)) {
+			d.unplaced(former, n, c)
+		} else {
+			continue
+		}
+		c.end = d.endOf(n, n.got)
+		c.members, c.slow = []string{n.id}, n.slow()
+	}
+}
+
+func (d *shard) placing(n *hold) stay {
+	return stay{n.id, n.asked, n.got, n.slow(), func(g Moment) Moment {
+		n.placedAt = g
+		return d.endOf(n, g)
+	}}
+}
+
+// unplaced reports that h cannot be placed after the one before it.
+func (d *shard) unplaced(former, h *hold, c chain) {
+	k := h.key
+	h.placedAt, h.flagged = h.got, true
+	f := Finding{Kind: Overlap, Rule: "chain", Level: Service, Key: k.name, Tenures: slices.Clone(c.members), Events: []int64{former.got.Index, h.got.Index},
+		Message: fmt.Sprintf("%s was granted %q at %s, before %s can have been over (%s)", h.id, k.name, Clock(h.got.Time), former.id, Clock(c.end.Time))}
+	if d.model.Kind == ModelLease && c.slow {
 		f.Certainty = "an acquisition took longer than its lease, and there are no tokens to tell the order"
 	}
-	k.chain.members = append(k.chain.members[:0], h.id)
-	d.suspect(f, h.got, append(d.known(f.Tenures), h)...)
+	d.suspect(f, h, append(d.known(f.Tenures), h)...)
 }
 
 // known are those of the tenures that have not been forgotten, without the

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
 )
@@ -28,12 +27,14 @@ import (
 type chain struct {
 	end     Moment
 	members []string // since the last grant that nobody delayed
+	slow    bool     // one of them was answered no sooner than its lease had ended
 }
 
 // stay is what the placing needs of a tenure.
 type stay struct {
 	id         string
 	asked, got Moment              // a1, a2
+	slow       bool                // a2 − a1 is no less than the lease
 	end        func(Moment) Moment // the earliest end, for a grant at the moment
 }
 
@@ -41,9 +42,9 @@ type stay struct {
 func (c *chain) place(s stay) bool {
 	g := later(s.asked, c.end)
 	if !s.asked.before(c.end) {
-		c.members = c.members[:0]
+		c.members, c.slow = c.members[:0], false
 	}
-	c.members = append(c.members, s.id)
+	c.members, c.slow = append(c.members, s.id), c.slow || s.slow
 	if s.got.before(g) {
 		return false
 	}
@@ -111,7 +112,7 @@ func (r *record) placeAll(group []*Tenure) (ok bool, members []string, at *Tenur
 func (t *Tenure) taken() bool { return !t.Return.before(t.Cut.At) }
 
 func (r *record) stay(t *Tenure) stay {
-	return stay{id: t.ID, asked: t.Invoke, got: t.Return, end: func(g Moment) Moment { return r.earliestEnd(t, g) }}
+	return stay{id: t.ID, asked: t.Invoke, got: t.Return, slow: !t.Session && t.Return.Time-t.Invoke.Time >= int64(t.Lease), end: func(g Moment) Moment { return r.earliestEnd(t, g) }}
 }
 
 // earliestEnd is the earliest end of a tenure that was granted at the moment:
@@ -125,23 +126,7 @@ func (r *record) earliestEnd(t *Tenure, g Moment) Moment {
 		return t.Cut.At
 	}
 	g = later(g, at(t.sent)) // a proven send is no later than the grant
-	less := func(d time.Duration) time.Duration { return max(0, d-r.eps(d)) }
-	end := g.plus(less(t.Lease))
-	for _, n := range t.renewals {
-		landed := later(g, at(max(n.sent, n.invoke.Time)))
-		if n.own {
-			landed = at(n.sent)
-		}
-		if end.before(landed) {
-			break // revived, if it was ok: a piece of its own, which binds nobody before it
-		}
-		own := landed.plus(less(n.lease))
-		if n.ok && (!n.own || n.sent != 0) {
-			end = own
-		} else if !n.ok {
-			end = earlier(end, own)
-		}
-	}
+	end, _ := alive(g, t.Return, t.Lease, t.renewals, r.eps)
 	return earlier(end, t.Cut.At)
 }
 
@@ -167,7 +152,7 @@ func (r *record) chainFinding(group []*Tenure, members []string, last *Tenure, k
 	for _, t := range group {
 		if slices.Contains(members, t.ID) {
 			f.Events = append(f.Events, t.Return.Index)
-			if last.Token == 0 && !t.Session && t.Return.Time-t.Invoke.Time >= int64(t.Lease) {
+			if last.Token == 0 && r.stay(t).slow {
 				f.Certainty = "an acquisition took longer than its lease, and there are no tokens to tell the order"
 			}
 		}

@@ -64,6 +64,8 @@ type hold struct {
 	read            bool
 
 	placedAt   Moment // g
+	next       *hold  // placed after it
+	flagged    bool   // it could not be placed
 	succeeded  bool   // another was granted after it
 	released   bool   // its release was answered ok
 	releases   int8   // open
@@ -79,8 +81,8 @@ type hold struct {
 // of its tenures may have been over by the moment.
 type suspect struct {
 	f     Finding
-	at    Moment
-	waits int // tenures that have not confirmed it yet
+	last  *hold // whose grant was wrong
+	waits int   // tenures that have not confirmed it yet
 	void  bool
 }
 
@@ -199,6 +201,7 @@ func (d *shard) call(h *hold, o *op) {
 	case o.what == history.Renewed:
 		if o.sent != 0 {
 			h.renewals = append(h.renewals, renewal{invoke: at(o.sent), reply: o.stamp, sent: o.sent, lease: time.Duration(o.lease), ok: true, own: true})
+			d.renewed(h)
 		}
 	case o.what == history.Release && o.kind == history.Invoke:
 		d.releasing(h, o)
@@ -234,6 +237,7 @@ func (d *shard) answered(h *hold, o *op) {
 			if o.lease != 0 {
 				n.lease = time.Duration(o.lease)
 			}
+			d.renewed(h)
 		}
 	case o.outcome == lockspec.Lost || o.outcome == lockspec.NotHeld:
 		if o.what == history.Renew && len(h.renewals) > 0 {
@@ -246,6 +250,23 @@ func (d *shard) answered(h *hold, o *op) {
 	if h.asks == 0 {
 		d.accuse(h)
 	}
+}
+
+// renewed checks that the last renewal found the lease alive, and forgets what
+// can no longer matter: only a few windows back can still be raised.
+func (d *shard) renewed(h *hold) {
+	if h.lease == 0 || !d.model.chained() {
+		return
+	}
+	if _, n := alive(h.asked, h.got, h.lease, h.renewals, d.eps); n >= 0 {
+		late := h.renewals[n]
+		h.renewals = slices.Delete(h.renewals, n, n+1)
+		if !d.header.Claimed(lockspec.Revives) {
+			d.report.report(Finding{Kind: Renewal, Rule: "revived", Level: Service, Key: h.key.name, Tenures: []string{h.id}, Events: []int64{late.invoke.Index, late.reply.Index},
+				Message: fmt.Sprintf("a renewal of %s that was asked for at %s was answered ok although its lease had ended", h.id, Clock(late.invoke.Time))})
+		}
+	}
+	d.replace(h)
 }
 
 func (d *shard) lost(h *hold, o *op) {
@@ -267,14 +288,19 @@ func (d *shard) end(h *hold, m Moment) {
 	}
 	h.cut = m
 	for _, s := range h.suspects {
-		s.void = s.void || !s.at.before(m)
+		if !s.last.got.before(m) && !s.void {
+			s.void, s.last.flagged = true, false
+		}
+	}
+	if d.model.chained() {
+		d.replace(h)
 	}
 }
 
 // suspect holds a violation back until none of its tenures can turn out to have
 // been over by then.
-func (d *shard) suspect(f Finding, at Moment, of ...*hold) {
-	s := &suspect{f: f, at: at, waits: len(of)}
+func (d *shard) suspect(f Finding, last *hold, of ...*hold) {
+	s := &suspect{f: f, last: last, waits: len(of)}
 	for _, h := range of {
 		h.suspects = append(h.suspects, s)
 		d.accuse(h)
@@ -357,7 +383,9 @@ func (d *shard) finish() {
 		d.place(k, true)
 	}
 	for _, h := range d.holds {
-		d.accuseAll(h)
+		if d.model.Kind != ModelMutex || h.releases == 0 { // an open release may have an effect
+			d.accuseAll(h)
+		}
 	}
 }
 
