@@ -23,8 +23,7 @@ type shard struct {
 	opens   map[string]*open // acquisitions, by process
 	tokens  map[string]int64 // the highest of keys that were forgotten
 	down    []*Fault         // faults that are taking keys right now
-	spare   []*hold
-	limit   int // keys and holds at which to look for what can be forgotten
+	limit   int              // keys and holds at which to look for what can be forgotten
 	granted int
 }
 
@@ -66,6 +65,7 @@ type hold struct {
 	placedAt   Moment // g
 	next       *hold  // placed after it
 	flagged    bool   // it could not be placed
+	gone       bool   // its release was answered: nothing new will be known of it
 	succeeded  bool   // another was granted after it
 	released   bool   // its release was answered ok
 	releases   int8   // open
@@ -154,9 +154,8 @@ func (d *shard) acquire(o *op) {
 // grant starts a tenure.
 func (d *shard) grant(o *op, a *open) {
 	d.granted++
-	h := d.fresh()
-	*h = hold{id: o.tenure, owner: a.owner, node: o.node, key: a.key, asked: a.stamp, got: o.stamp, cut: never, lease: time.Duration(o.lease), token: o.token,
-		count: max(a.count, o.count), read: a.read || o.read, sure: o.stamp, askedFirst: never, renewals: h.renewals[:0], suspects: h.suspects[:0]}
+	h := &hold{id: o.tenure, owner: a.owner, node: o.node, key: a.key, asked: a.stamp, got: o.stamp, cut: never, lease: time.Duration(o.lease), token: o.token,
+		count: max(a.count, o.count), read: a.read || o.read, sure: o.stamp, askedFirst: never}
 	if o.sent != 0 {
 		h.asked = later(h.asked, at(o.sent))
 	}
@@ -182,15 +181,6 @@ func (d *shard) grant(o *op, a *open) {
 	default:
 		d.certain(h)
 	}
-}
-
-func (d *shard) fresh() *hold {
-	if n := len(d.spare); n > 0 {
-		h := d.spare[n-1]
-		d.spare = d.spare[:n-1]
-		return h
-	}
-	return new(hold)
 }
 
 // call is an operation on, or an event of, a tenure.
@@ -308,7 +298,7 @@ func (d *shard) suspect(f Finding, last *hold, of ...*hold) {
 }
 
 func (d *shard) accuse(h *hold) {
-	if d.model.Kind == ModelMutex && h.releases == 0 || h.asks == 0 && !d.losses && d.model.Kind != ModelMutex {
+	if h.gone || d.model.Kind == ModelMutex && h.releases == 0 || h.asks == 0 && !d.losses && d.model.Kind != ModelMutex {
 		d.accuseAll(h)
 	}
 }
@@ -369,9 +359,7 @@ func (d *shard) drop(h *hold) {
 	if i := slices.Index(k.active, h); i >= 0 {
 		k.active = slices.Delete(k.active, i, i+1)
 	}
-	if k.last != h && !slices.Contains(k.waiting, h) && len(d.spare) < 64 {
-		d.spare = append(d.spare, h)
-	}
+	h.gone = true
 }
 
 func (d *shard) eps(lease time.Duration) time.Duration {
