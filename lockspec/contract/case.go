@@ -52,13 +52,18 @@ func (c *Case) Title() string { return c.Group + "/" + c.ID + " " + c.Name }
 
 // Cases is the contract, in the order of IDs.
 func Cases() []Case {
-	return slices.Concat(acquireCases(), releaseCases())
+	return slices.Concat(acquireCases(), releaseCases(),
+		renewalCases())
 }
 
 // bounds are the bounds a case may have as its measure.
 var bounds = map[string]func(lockspec.Bounds) time.Duration{
 	"takeover": func(b lockspec.Bounds) time.Duration { return b.Takeover },
-	"loss":     func(b lockspec.Bounds) time.Duration { return b.Loss },
+	"loss":     func(b lockspec.Bounds) time.Duration { return b.LossFor(leastLease) },
 	"cancel":   func(b lockspec.Bounds) time.Duration { return b.Cancel },
 	"poll":     func(b lockspec.Bounds) time.Duration { return b.Poll },
+
+	"lease_min":   func(b lockspec.Bounds) time.Duration { return b.LeaseMin },
+	"renew_every": func(b lockspec.Bounds) time.Duration { return b.RenewEveryFor(leastLease) },
+	"tolerates":   func(b lockspec.Bounds) time.Duration { return b.Tolerates },
 }

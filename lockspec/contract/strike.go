@@ -44,16 +44,16 @@ func (e *Env) MustInspect(ctx context.Context, key string) []Holder {
 
 // MustSeed gives a key to a foreign owner, whoever held it. For a holder that
 // is an eviction.
-func (e *Env) MustSeed(ctx context.Context, key, owner string, lease time.Duration) {
+func (e *Env) MustSeed(ctx context.Context, key, owner string, lease time.Duration) *Strike {
 	p := power[Inspector](e, "put keys into the service")
-	e.mustStrike(ctx, evicted(key), func() error { return p.Seed(ctx, key, owner, lease) })
+	return e.mustStrike(ctx, evicted(key), func() error { return p.Seed(ctx, key, owner, lease) })
 }
 
 // MustEvict makes the service drop a key. That nobody held it is an error of
 // ours: nothing was struck.
-func (e *Env) MustEvict(ctx context.Context, key string) {
+func (e *Env) MustEvict(ctx context.Context, key string) *Strike {
 	p := power[Evicter](e, "evict keys")
-	e.mustStrike(ctx, evicted(key), func() error { return p.Evict(ctx, key) })
+	return e.mustStrike(ctx, evicted(key), func() error { return p.Evict(ctx, key) })
 }
 
 func evicted(key string) history.Event {
@@ -61,14 +61,14 @@ func evicted(key string) history.Event {
 }
 
 // MustRestart restarts the service. The case must be serial.
-func (e *Env) MustRestart(ctx context.Context) {
+func (e *Env) MustRestart(ctx context.Context) *Strike {
 	p := power[Restarter](e, "restart the service")
-	e.mustStrike(ctx, history.Event{Fault: "restart", Hazard: lockspec.Restart, Targets: []string{"service"}},
+	return e.mustStrike(ctx, history.Event{Fault: "restart", Hazard: lockspec.Restart, Targets: []string{"service"}},
 		func() error { return p.Restart(ctx) })
 }
 
 // mustStrike does what is over as soon as it is done.
-func (e *Env) mustStrike(ctx context.Context, f history.Event, do func() error) {
+func (e *Env) mustStrike(ctx context.Context, f history.Event, do func() error) *Strike {
 	s := e.begin(f)
 	err := do()
 	if err == nil {
@@ -76,6 +76,7 @@ func (e *Env) mustStrike(ctx context.Context, f history.Event, do func() error) 
 	}
 	s.tell(history.End)
 	e.mustWork(ctx, f.Fault, err)
+	return s
 }
 
 // mustWork ends the case where a power failed: as inconclusive where its time
@@ -98,6 +99,7 @@ func (e *Env) mustWork(ctx context.Context, what string, err error) {
 type Strike struct {
 	e     *Env
 	event history.Event
+	index int64 // of its start in the history
 	lift  func(context.Context) error
 	await func(context.Context) error
 	mu    sync.Mutex
@@ -153,21 +155,21 @@ func (e *Env) begin(f history.Event) *Strike {
 	f.ID = fmt.Sprintf("%s-s%d", e.Case.ID, len(top.strikes)+1)
 	s := &Strike{e: e, event: f, told: map[history.Phase]bool{}}
 	top.strikes = append(top.strikes, s)
-	s.tell(history.Start)
+	s.index = s.tell(history.Start)
 	return s
 }
 
 // tell records a phase, once.
-func (s *Strike) tell(p history.Phase) {
+func (s *Strike) tell(p history.Phase) (index int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.told[p] {
-		return
+		return 0
 	}
 	s.told[p] = true
 	next := s.event
 	next.Phase = p
-	s.e.Scene.Record(&next)
+	return s.e.Scene.Record(&next)
 }
 
 func (s *Strike) was(p history.Phase) bool {

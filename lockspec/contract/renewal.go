@@ -1,0 +1,419 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/lockspec/workload"
+)
+
+func renewalCases() []Case {
+	auto := []lockspec.Feature{lockspec.AutoRenew}
+	autoLoss := []lockspec.Feature{lockspec.AutoRenew, lockspec.LossSignal}
+	manual := []lockspec.Feature{lockspec.Renew}
+	manualLoss := []lockspec.Feature{lockspec.Renew, lockspec.LossSignal}
+	return []Case{
+		{ID: "E01", Group: "renewal", Name: "a holder that runs keeps its key for longer than three leases", Level: ClientLevel, Since: "1",
+			Why: "work takes longer than the lease some day, and then two do it",
+			Run: keepsKey},
+		{ID: "E02", Group: "renewal", Name: "renewals come as often as promised, after a slow reply too", Level: HarnessLevel, Since: "1",
+			Why:   "a renewal that comes late leaves no time to try again, and the first lost packet costs the lock",
+			Needs: auto, Bound: "renew_every", Run: renewsOften},
+		{ID: "E03", Group: "renewal", Name: "a tenure that the service dropped is signalled as lost within the bound", Level: HarnessLevel, Since: "1",
+			Why:   "a holder that does not hear of its loss works on beside the next one",
+			Needs: autoLoss, Bound: "renew_every", Run: droppedIsLost},
+		{ID: "E04", Group: "renewal", Name: "a renewal that succeeds after the loss does not bring the tenure back", Level: HarnessLevel, Since: "1",
+			Why:   "work was stopped because the lock was lost; a handle that says held again starts it unprotected",
+			Needs: autoLoss, Bound: "loss", Run: lossIsSticky},
+		{ID: "E07", Group: "renewal", Name: "a renewal that never answers does not postpone the loss", Level: HarnessLevel, Since: "1",
+			Why:   "a hung connection is how most locks are lost; one who waits for its answer learns it too late",
+			Needs: autoLoss, Bound: "loss", Run: hungRenewal},
+		{ID: "E08", Group: "renewal", Name: "one lost renewal is tried again in time and loses nothing", Level: HarnessLevel, Since: "1",
+			Why:   "a single lost packet must not stop work that the lease still protects",
+			Needs: auto, Bound: "tolerates", Run: transientFailure},
+		{ID: "E09", Group: "renewal", Name: "a service that says another holds ends the tenure at once, without another try", Level: HarnessLevel, Since: "1",
+			Why:   "trying again what is surely lost is time in which two work",
+			Needs: autoLoss, Bound: "renew_every", Run: definiteRefusal},
+		{ID: "E10", Group: "renewal", Name: "what was declared lost is free in the service within a lease", Level: ClientLevel, Since: "1",
+			Why:   "a lock that its own holder gave up and nobody else can have stops everything",
+			Needs: manualLoss, Bound: "takeover", Run: lostIsFree},
+		{ID: "E11", Group: "renewal", Name: "a grant whose reply took longer than the lease is not handed out, nor left behind", Level: HarnessLevel, Since: "1",
+			Why:   "the lease ran out on the way; whoever starts to work with it starts beside the next holder",
+			Bound: "takeover", Run: lateGrant},
+		{ID: "E12", Group: "renewal", Name: "a renewal never creates anew what has vanished", Level: HarnessLevel, Since: "1",
+			Why:   "a former holder that writes itself in again shuts out whoever was about to take over, with an old token",
+			Needs: manual, Run: vanishedStays},
+		{ID: "E14", Group: "renewal", Name: "a lease that is too short or too long is refused, and leaves nothing behind", Level: ClientLevel, Since: "1",
+			Why:   "a lease below what the lock can renew is lost at once; better to hear of it at the start",
+			Bound: "lease_min", Run: leaseOutOfRange},
+		{ID: "E15", Group: "renewal", Name: "a client's wall clock that is an hour off changes nothing", Level: ClientLevel, Since: "1",
+			Why:   "a lock that compares wall clocks of two machines is as good as their time service",
+			Needs: []lockspec.Feature{lockspec.ClockSkew}, Nodes: 3, Bound: "takeover", Serial: true, Run: wallClockOff},
+		{ID: "E17", Group: "renewal", Name: "a tenure that nobody renews ends on time, one that is renewed by hand does not", Level: ClientLevel, Since: "1",
+			Why:   "who renews by hand has to know that stopping is enough to let go, and renewing enough to keep",
+			Needs: manual, Bound: "takeover", Run: manualMode},
+	}
+}
+
+// keepsKey lets another ask for the key through three leases and a bit.
+func keepsKey(ctx context.Context, e *Env) {
+	if e.Description.Class != lockspec.Session && !e.Description.Claims(lockspec.AutoRenew) {
+		e.MustUnsupported("%s is not claimed", lockspec.AutoRenew)
+	}
+	start := time.Now()
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
+	lease := t.Lease
+	if lease == 0 {
+		lease = e.Lease
+	}
+	e.mustKeep(ctx, start, t, e.MustProcess(ctx, "n2"), 13, lease/4)
+	f := about(t, checker.Renewal, "lost", "%s renews by itself and was lost although its process ran", t.ID)
+	if e.stands(ctx, start, t, f) {
+		e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
+	}
+}
+
+// mustKeep probes that a tenure keeps everybody else out.
+func (e *Env) mustKeep(ctx context.Context, start time.Time, t *workload.Tenure, other *workload.Process, probes int, every time.Duration) {
+	for range probes {
+		e.MustSleep(ctx, every)
+		intruder, err := other.Acquire(ctx, lockspec.Request{Key: t.Key, Lease: e.Lease, Renew: e.Renewal()})
+		if err != nil {
+			e.Expect("acquire of a held key", err, lockspec.Busy)
+			continue
+		}
+		_ = e.Release(ctx, e.keep(intruder))
+		f := about(t, checker.Renewal, "overtaken", "%s was granted the key of %s, which was renewed and whose process ran", intruder.ID, t.ID)
+		f.Tenures, f.Events = append(f.Tenures, intruder.ID), append(f.Events, intruder.Granted())
+		e.suspect(ctx, start, f)
+		e.stop()
+	}
+}
+
+// renewsOften counts the renewals of three leases, then holds one reply back
+// and waits for the next.
+func renewsOften(ctx context.Context, e *Env) {
+	start := time.Now()
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", lockspec.RenewAuto))
+	e.mustLeased(t)
+	every := e.Description.Bounds.RenewEveryFor(t.Lease)
+	before := e.MustRequests(ctx, "renew", t.Key)
+	counted := time.Now()
+	e.MustSleep(ctx, 3*t.Lease)
+	n := e.MustRequests(ctx, "renew", t.Key) - before
+	took := time.Since(counted) - e.Stalled(ctx, counted)
+	// Each interval may be longer by what a timer and a round trip take.
+	if want := int(took/(every+every/10+e.eps(every))) - 1; n < want {
+		e.suspect(ctx, counted, about(t, checker.Renewal, "too-seldom",
+			"%s was renewed %d times within %s; one every %s is promised", t.ID, n, took.Round(time.Millisecond), every))
+	}
+	e.afterSlowReply(ctx, t, every)
+	f := about(t, checker.Renewal, "lost", "%s was lost although no renewal of it failed", t.ID)
+	if e.stands(ctx, start, t, f) {
+		e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
+	}
+}
+
+// afterSlowReply holds back one reply for half of what the lock tolerates: the
+// next renewal must not come later for it than by that.
+func (e *Env) afterSlowReply(ctx context.Context, t *workload.Tenure, every time.Duration) {
+	hold := e.Description.Bounds.Tolerates / 2
+	if _, can := e.Power().(Interferer); !can || hold == 0 {
+		return
+	}
+	s := e.MustInterfere(ctx, HoldReply, "renew", t.Key, 1)
+	s.MustAwait(ctx, 2*every+e.Lease)
+	struck, n := time.Now(), e.MustRequests(ctx, "renew", t.Key)
+	e.MustSleep(ctx, hold)
+	s.MustLift(ctx)
+	e.awaitRequests(ctx, "renew", t.Key, n, 2*(every+hold))
+	e.inTime(ctx, struck, time.Since(struck), every+hold+e.Lease/50, s.by(about(t, checker.Renewal, "too-seldom",
+		"the reply to a renewal of %s took %s; the next renewal came late", t.ID, hold)))
+}
+
+// droppedIsLost evicts a key under its holder. A neighbour's tenure, which
+// nothing struck, must not be lost with it.
+func droppedIsLost(ctx context.Context, e *Env) {
+	e.mustBound("loss")
+	p := e.MustProcess(ctx, "n1")
+	start := time.Now()
+	t, twin := e.MustAcquire(ctx, p, e.ask("k", lockspec.RenewAuto)), e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("twin", lockspec.RenewAuto))
+	evicted := time.Now()
+	s := e.MustEvict(ctx, t.Key)
+	e.mustLose(ctx, t, evicted, e.lossSoon(t.Lease), s.by(about(t, checker.LossSignal, "too-late",
+		"the service dropped %s and its holder had to learn it by the next renewal", t.ID)))
+	e.causeIsLoss(t)
+	e.isOver(ctx, t, s.by(about(t, checker.LossSignal, "resurrected", "the loss of %s was signalled", t.ID)))
+	e.stands(ctx, start, twin, about(twin, checker.LossSignal, "false", "%s was lost although another key was evicted", twin.ID))
+	e.Expect("release of what was not struck", e.Release(ctx, twin), lockspec.OK)
+}
+
+// causeIsLoss checks that the cause of a loss can be told from any other.
+func (e *Env) causeIsLoss(t *workload.Tenure) {
+	n, ok := t.Handle().(lockspec.Notifier)
+	if !ok {
+		return
+	}
+	if cause := n.Cause(); lockspec.OutcomeOf(cause) != lockspec.Lost {
+		e.accuse(about(t, checker.Contract, "cause", "the loss of %s was signalled with the cause %v, which is no loss", t.ID, cause))
+	}
+}
+
+// lossIsSticky holds the replies of renewals until the loss was signalled, and
+// lets them in then: the service says "renewed".
+func lossIsSticky(ctx context.Context, e *Env) {
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", lockspec.RenewAuto))
+	e.mustLeased(t)
+	s := e.MustInterfere(ctx, HoldReply, "renew", t.Key, -1)
+	asked := time.Now()
+	s.MustAwait(ctx, 2*t.Lease)
+	e.mustLose(ctx, t, asked, t.Lease+e.Description.Bounds.LossFor(t.Lease), s.by(about(t, checker.LossSignal, "too-late",
+		"no renewal of %s was answered any more", t.ID)))
+	s.MustLift(ctx)
+	e.MustSleep(ctx, t.Lease/4)
+	e.isOver(ctx, t, s.by(about(t, checker.LossSignal, "resurrected", "the loss of %s was signalled before its renewal was answered", t.ID)))
+}
+
+// hungRenewal lets no renewal be answered, ever: the loss is due when the last
+// lease that its holder knows of has ended. The same client must then be able
+// to hold again.
+func hungRenewal(ctx context.Context, e *Env) {
+	p := e.MustProcess(ctx, "n1")
+	t := e.MustAcquire(ctx, p, e.ask("k", lockspec.RenewAuto))
+	e.mustLeased(t)
+	s := e.MustInterfere(ctx, DropReply, "renew", t.Key, -1)
+	granted := time.Now()
+	e.mustLose(ctx, t, granted, t.Lease+e.Description.Bounds.LossFor(t.Lease), s.by(about(t, checker.LossSignal, "too-late",
+		"no renewal of %s was ever answered", t.ID)))
+	s.MustLift(ctx)
+	_ = e.Release(ctx, t)
+	wait, cancel := context.WithTimeout(ctx, 3*t.Lease+e.Description.Bounds.Takeover+time.Second)
+	defer cancel()
+	again, err := workload.AcquireSoon(wait, p, e.ask("k", lockspec.RenewAuto), e.Lease/20)
+	if err != nil {
+		e.suspect(ctx, granted, s.by(about(t, checker.Liveness, "no-second-tenure", "after the loss of %s its client got the key no more: %v", t.ID, err)))
+		e.stop()
+	}
+	e.Expect("release of a second tenure after a loss", e.Release(ctx, e.keep(again)), lockspec.OK)
+}
+
+// transientFailure loses a renewal on its way, later the reply to one.
+func transientFailure(ctx context.Context, e *Env) {
+	start := time.Now()
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", lockspec.RenewAuto))
+	e.mustLeased(t)
+	for _, what := range []Interference{DropRequest, DropReply} {
+		s := e.MustInterfere(ctx, what, "renew", t.Key, 1)
+		s.MustAwait(ctx, 2*t.Lease)
+		s.MustLift(ctx)
+		e.MustSleep(ctx, t.Lease+e.Description.Bounds.Takeover)
+		f := s.by(about(t, checker.Renewal, "not-retried", "one renewal of %s was lost (%s) and the tenure with it; faults of %s are tolerated by its own word",
+			t.ID, what, e.Description.Bounds.Tolerates))
+		if !e.stands(ctx, start, t, f) {
+			e.stop()
+		}
+	}
+	e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
+}
+
+// definiteRefusal gives the key to a stranger. One renewal may have been on its
+// way, the next is refused, and no other must follow.
+func definiteRefusal(ctx context.Context, e *Env) {
+	e.mustBound("loss")
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", lockspec.RenewAuto))
+	e.mustLeased(t)
+	before := e.MustRequests(ctx, "renew", t.Key)
+	taken := time.Now()
+	s := e.MustSeed(ctx, t.Key, "stranger", time.Minute)
+	e.mustLose(ctx, t, taken, e.lossSoon(t.Lease), s.by(about(t, checker.LossSignal, "too-late",
+		"the service gave the key of %s to another, and said so to the next renewal", t.ID)))
+	e.MustSleep(ctx, t.Lease)
+	if n := e.MustRequests(ctx, "renew", t.Key) - before; n > 2 {
+		e.accuse(s.by(about(t, checker.Renewal, "refused-and-retried", "%d renewals of %s were sent after another had its key; the first refusal was definite", n, t.ID)))
+	}
+	if held := e.MustInspect(ctx, t.Key); len(held) != 1 || held[0].Owner != "stranger" {
+		e.accuse(s.by(about(t, checker.Ownership, "took-back", "after the loss of %s the service no longer names the stranger as holder: %v", t.ID, held)))
+	}
+	e.MustEvict(ctx, t.Key)
+}
+
+// lostIsFree lets a tenure run out. From the moment of its loss another must
+// get the key within a lease.
+func lostIsFree(ctx context.Context, e *Env) {
+	other := e.MustProcess(ctx, "n2")
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", lockspec.RenewManual))
+	e.mustLeased(t)
+	granted := time.Now()
+	e.mustLose(ctx, t, granted, t.Lease+e.Description.Bounds.LossFor(t.Lease), about(t, checker.LossSignal, "too-late", "nobody renewed %s", t.ID))
+	lost := time.Now()
+	bound := t.Lease + e.Description.Bounds.Takeover
+	wait, cancel := context.WithTimeout(ctx, 2*bound)
+	defer cancel()
+	next, err := workload.AcquireSoon(wait, other, e.ask("k", e.Renewal()), e.Lease/50)
+	f := about(t, checker.Liveness, "takeover", "the key of %s was not to be had after its loss", t.ID)
+	if err != nil {
+		e.inTime(ctx, lost, time.Since(lost), bound, f)
+		e.stop()
+	}
+	e.inTime(ctx, lost, time.Since(lost), bound+e.Lease/50, f)
+	e.Expect("release by the next holder", e.Release(ctx, e.keep(next)), lockspec.OK)
+}
+
+// lateGrant holds the reply of the one attempt for longer than the lease. The
+// answer may be anything but ok; and if it is unknown, nobody must renew in the
+// background what was not handed out.
+func lateGrant(ctx context.Context, e *Env) {
+	p, other := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
+	key := e.Key("k")
+	s := e.MustInterfere(ctx, HoldReply, "acquire", key, 1)
+	answered := make(chan struct{})
+	var t *workload.Tenure
+	var err error
+	start := time.Now()
+	go func() {
+		defer close(answered)
+		t, err = p.Acquire(ctx, e.ask("k", e.Renewal()))
+	}()
+	s.MustAwait(ctx, e.Lease+5*time.Second)
+	struck := time.Now()
+	e.MustSleep(ctx, e.Lease+e.Lease/4)
+	s.MustLift(ctx)
+	lifted := time.Now()
+	<-answered
+	if err == nil {
+		e.keep(t)
+		if t.Lease == 0 || t.Lease > lifted.Sub(struck) {
+			_ = e.Release(ctx, t)
+			e.MustUnsupported("the lock granted %s, which the reply did not use up", t.Lease)
+		}
+		if e.MustRequests(ctx, "acquire", key) == 1 {
+			e.accuse(s.by(about(t, checker.Contract, "late-grant", "the reply that granted %s took %s, its lease is %s: it was handed out when it had run out",
+				t.ID, time.Since(start).Round(time.Millisecond), t.Lease)))
+		}
+		_ = e.Release(ctx, t)
+	}
+	e.mustBeFree(ctx, other, "k", e.Lease, lifted, "after a grant that came too late")
+}
+
+// mustBeFree checks that a key which nobody may hold since then is obtainable
+// within a lease and the takeover bound.
+func (e *Env) mustBeFree(ctx context.Context, p *workload.Process, key string, lease time.Duration, since time.Time, when string) {
+	bound := lease + e.Description.Bounds.Takeover
+	wait, cancel := context.WithTimeout(ctx, 2*bound)
+	defer cancel()
+	next, err := workload.AcquireSoon(wait, p, e.ask(key, e.Renewal()), e.Lease/50)
+	f := checker.Finding{Kind: checker.Residue, Rule: "orphan", Key: e.Key(key), Message: "the key was not to be had " + when}
+	if err != nil {
+		e.inTime(ctx, since, time.Since(since), bound, f)
+		e.stop()
+	}
+	f.Tenures, f.Events = []string{next.ID}, []int64{next.Granted()}
+	e.inTime(ctx, since, time.Since(since), bound+e.Lease/50, f)
+	e.Expect("release by the next holder", e.Release(ctx, e.keep(next)), lockspec.OK)
+}
+
+// vanishedStays evicts a key and lets its former holder renew it: by hand,
+// then by itself.
+func vanishedStays(ctx context.Context, e *Env) {
+	if e.Description.Claims(lockspec.Revives) {
+		e.MustUnsupported("the lock says that a renewal may revive a lease")
+	}
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", lockspec.RenewManual))
+	s := e.MustEvict(ctx, t.Key)
+	e.Expect("renewal of what has vanished", t.Renew(ctx, 0), lockspec.Lost, lockspec.NotHeld)
+	e.mustBeGone(ctx, t, s)
+	if !e.Description.Claims(lockspec.AutoRenew) {
+		return
+	}
+	t = e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("auto", lockspec.RenewAuto))
+	s = e.MustEvict(ctx, t.Key)
+	e.MustSleep(ctx, max(t.Lease, e.Lease)/2)
+	e.mustBeGone(ctx, t, s)
+}
+
+func (e *Env) mustBeGone(ctx context.Context, t *workload.Tenure, s *Strike) {
+	if held := e.MustInspect(ctx, t.Key); len(held) > 0 {
+		e.accuse(s.by(about(t, checker.Renewal, "recreated", "the service had dropped %s; a renewal wrote it in again", t.ID)))
+	}
+	_ = e.Release(ctx, t)
+}
+
+// leaseOutOfRange asks for leases that the lock says it does not take. A lock
+// may grant another lease than was asked for, but none outside of its range.
+func leaseOutOfRange(ctx context.Context, e *Env) {
+	b := e.Description.Bounds
+	if b.LeaseMin == b.LeaseMax {
+		e.MustUnsupported("the lock has one fixed lease")
+	}
+	p := e.MustProcess(ctx, "n1")
+	asked := map[string]time.Duration{"below the minimum": b.LeaseMin / 2}
+	if b.LeaseMax > 0 {
+		asked["above the maximum"] = 2 * b.LeaseMax
+	}
+	for what, lease := range asked {
+		if lease <= 0 {
+			continue
+		}
+		t, err := p.Acquire(ctx, lockspec.Request{Key: e.Key("k"), Lease: lease, Renew: e.Renewal()})
+		if err != nil {
+			e.Expect(fmt.Sprintf("acquire with the lease %s, %s", lease, what), err, lockspec.Config)
+			continue
+		}
+		_ = e.Release(ctx, e.keep(t))
+		if t.Lease < b.LeaseMin || b.LeaseMax > 0 && t.Lease > b.LeaseMax {
+			e.accuse(about(t, checker.Contract, "lease-out-of-range", "a lease of %s was granted; what is accepted is %s to %s", t.Lease, b.LeaseMin, b.LeaseMax))
+		}
+	}
+	t := e.MustAcquire(ctx, p, e.ask("k", e.Renewal()))
+	e.Expect("release after refused leases", e.Release(ctx, t), lockspec.OK)
+}
+
+// wallClockOff steps one node's wall clock an hour ahead, another's an hour
+// back. Neither may take what the other holds, nor lose what it holds itself,
+// and what is abandoned ends on time.
+func wallClockOff(ctx context.Context, e *Env) {
+	ahead, back := e.MustNode(ctx, "n1"), e.MustNode(ctx, "n2")
+	defer func() { // a node keeps its clock for the cases that follow
+		heal, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_, _ = ahead.SetClock(heal, 0, 1), back.SetClock(heal, 0, 1)
+	}()
+	for _, hours := range []time.Duration{1, -1} {
+		e.mustWork(ctx, "shift a node's clock", ahead.SetClock(ctx, hours*time.Hour, 1))
+		e.mustWork(ctx, "shift a node's clock", back.SetClock(ctx, -hours*time.Hour, 1))
+		start := time.Now()
+		t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
+		e.mustKeep(ctx, start, t, e.MustProcess(ctx, "n2"), 4, e.Lease/8)
+		if e.stands(ctx, start, t, about(t, checker.LossSignal, "false", "%s was lost although only wall clocks were stepped", t.ID)) {
+			e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
+		}
+		if !e.Description.Claims(lockspec.Renew) {
+			continue
+		}
+		t = e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("abandoned", lockspec.RenewManual))
+		e.mustBeFree(ctx, e.MustProcess(ctx, "n2"), "abandoned", t.Lease, time.Now(), "after its lease had run out, with a wall clock an hour off")
+	}
+}
+
+// manualMode renews one tenure by hand through two leases, then stops. (That it
+// ended no earlier than its lease is the checker's to say.)
+func manualMode(ctx context.Context, e *Env) {
+	p, other := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
+	start := time.Now()
+	t := e.MustAcquire(ctx, p, e.ask("k", lockspec.RenewManual))
+	e.mustLeased(t)
+	for range 6 {
+		e.MustSleep(ctx, t.Lease/3)
+		if err := t.Renew(ctx, 0); err != nil {
+			e.suspect(ctx, start, about(t, checker.Renewal, "refused", "a renewal by hand of %s, in time, was answered %s", t.ID, lockspec.OutcomeOf(err)))
+			e.stop()
+		}
+		e.mustKeep(ctx, start, t, other, 1, 0)
+	}
+	renewed := time.Now()
+	e.mustBeFree(ctx, other, "k", t.Lease, renewed, "after its holder had stopped to renew it")
+	e.isOver(ctx, t, about(t, checker.LossSignal, "resurrected", "the lease of %s had ended, and another had held the key", t.ID))
+}
