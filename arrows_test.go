@@ -28,7 +28,7 @@ var rooms = []struct {
 	{"checker/importer", []string{"lockspec", "checker/history", "checker"}},
 	{"reports/result", []string{"lockspec", "checker/history", "checker"}},
 	{"reports", []string{"lockspec", "checker/history", "checker", "reports/result"}},
-	{"lockspec/workload", []string{"lockspec", "checker/history", "checker", "reports/result"}},
+	{"lockspec/workload", []string{"lockspec", "checker/history", "checker", "reports/result", "fakeclock"}},
 	{"lockspec/contract", []string{"lockspec", "lockspec/driver", "lockspec/workload", "checker/history", "checker", "reports/result", "fakeclock"}},
 	{"chaos", []string{"lockspec", "lockspec/driver", "lockspec/workload", "lockspec/contract", "checker/history", "checker", "reports/result"}},
 	{"reference", []string{"lockspec", "fakeclock"}},

@@ -52,8 +52,8 @@ func badDriver(mode string) {
 	serveIfAsked()
 }
 
-// spoiled is the node whose driver misbehaves, and after how many acquisitions
-// it does: in the middle of A10, after the probes.
+// spoiled is the node whose driver misbehaves in its first life, and after how
+// many acquisitions it does: after the probes, in the middle of the cases.
 const (
 	spoiled = "n3"
 	after   = 10
@@ -68,7 +68,7 @@ func misbehave(mode string, in *bufio.Reader, requests io.WriteCloser, out io.Wr
 			requests.Close()
 			return
 		}
-		spoil = spoil || strings.Contains(line, `"op":"hello"`) && strings.Contains(line, `"node":"`+spoiled+`"`)
+		spoil = spoil || strings.Contains(line, `"op":"hello"`) && strings.Contains(line, `"node":"`+spoiled+`","incarnation":1,`)
 		if strings.Contains(line, `"op":"acquire"`) {
 			seen++
 		}
