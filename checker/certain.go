@@ -116,7 +116,7 @@ func (d *shard) placeOne(h *hold) {
 		return
 	}
 	d.unplaced(former, h, k.chain)
-	if len(h.suspects) == 0 { // else what comes after it rests on them, too
+	if !h.doubted() {
 		k.chain.members, k.chain.slow = append(k.chain.members[:0], h.id), h.slow()
 	}
 }
@@ -134,7 +134,8 @@ func (d *shard) replace(h *hold) {
 	}})
 	for former := h; former.next != nil; former = former.next {
 		n := former.next
-		if n.flagged {
+		if n.wrong != nil {
+			c.members = append(c.members, n.id)
 			c.end = longAgo
 		} else if !c.place(d.placing(n)) {
 			d.unplaced(former, n, c)
@@ -142,7 +143,9 @@ func (d *shard) replace(h *hold) {
 			continue
 		}
 		c.end = d.endOf(n, n.got)
-		c.members, c.slow = []string{n.id}, n.slow()
+		if !n.doubted() {
+			c.members, c.slow = []string{n.id}, n.slow()
+		}
 	}
 }
 
@@ -156,13 +159,13 @@ func (d *shard) placing(n *hold) stay {
 // unplaced reports that h cannot be placed after the one before it.
 func (d *shard) unplaced(former, h *hold, c chain) {
 	k := h.key
-	h.placedAt, h.flagged = h.got, true
+	h.placedAt = h.got
 	f := Finding{Kind: Overlap, Rule: "chain", Level: Service, Key: k.name, Tenures: slices.Clone(c.members), Events: []int64{former.got.Index, h.got.Index},
 		Message: fmt.Sprintf("%s was granted %q at %s, before %s can have been over (%s)", h.id, k.name, Clock(h.got.Time), former.id, Clock(c.end.Time))}
 	if d.model.Kind == ModelLease && c.slow {
 		f.Certainty = "an acquisition took longer than its lease, and there are no tokens to tell the order"
 	}
-	d.suspect(f, h, append(d.known(f.Tenures), h)...)
+	h.wrong = d.suspect(f, h, append(d.known(f.Tenures), h)...)
 }
 
 // known are those of the tenures that have not been forgotten, without the

@@ -62,17 +62,17 @@ type hold struct {
 	count           int32
 	read            bool
 
-	placedAt   Moment // g
-	next       *hold  // placed after it
-	flagged    bool   // it could not be placed
-	gone       bool   // its release was answered: nothing new will be known of it
-	succeeded  bool   // another was granted after it
-	released   bool   // its release was answered ok
-	releases   int8   // open
-	late       bool   // a release that is open was called after it was succeeded
-	asks       int8   // open questions: renew, held, write
-	askedFirst Moment // the first of them
-	sure       Moment // the last question that was answered ok was asked then
+	placedAt   Moment   // g
+	next       *hold    // placed after it
+	wrong      *suspect // it could not be placed
+	gone       bool     // its release was answered: nothing new will be known of it
+	succeeded  bool     // another was granted after it
+	released   bool     // its release was answered ok
+	releases   int8     // open
+	late       bool     // a release that is open was called after it was succeeded
+	asks       int8     // open questions: renew, held, write
+	askedFirst Moment   // the first of them
+	sure       Moment   // the last question that was answered ok was asked then
 	renewals   []renewal
 	suspects   []*suspect
 }
@@ -279,7 +279,7 @@ func (d *shard) end(h *hold, m Moment) {
 	h.cut = m
 	for _, s := range h.suspects {
 		if !s.last.got.before(m) && !s.void {
-			s.void, s.last.flagged = true, false
+			s.void, s.last.wrong = true, nil
 		}
 	}
 	if d.model.chained() {
@@ -289,13 +289,18 @@ func (d *shard) end(h *hold, m Moment) {
 
 // suspect holds a violation back until none of its tenures can turn out to have
 // been over by then.
-func (d *shard) suspect(f Finding, last *hold, of ...*hold) {
+func (d *shard) suspect(f Finding, last *hold, of ...*hold) *suspect {
 	s := &suspect{f: f, last: last, waits: len(of)}
 	for _, h := range of {
 		h.suspects = append(h.suspects, s)
 		d.accuse(h)
 	}
+	return s
 }
+
+// doubted says whether the tenure could not be placed, and whether that may
+// still be undone: then what comes after it rests on that, too.
+func (h *hold) doubted() bool { return h.wrong != nil && h.wrong.waits > 0 }
 
 func (d *shard) accuse(h *hold) {
 	if h.gone || d.model.Kind == ModelMutex && h.releases == 0 || h.asks == 0 && !d.losses && d.model.Kind != ModelMutex {

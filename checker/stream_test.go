@@ -1,3 +1,260 @@
+package checker
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+func streamed(t testing.TB, h *history.Header, model string, events []history.Event, workers int) *Summary {
+	t.Helper()
+	m, err := ParseModel(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewStream(h, m, &StreamOptions{Workers: workers})
+	for i := range events {
+		s.Add(&events[i])
+	}
+	return s.Close()
+}
+
+func TestStream(t *testing.T) {
+	plain := head(lockspec.Leased)
+	const handover = `
+		0  p1 acquire
+		1  p1 acquire ok t1 lease=100
+		10 p1 release t1
+		11 p1 release t1 REPLY
+		12 p2 acquire
+		13 p2 acquire ok t2 lease=100`
+	rows := []struct {
+		name, model, text, want string
+	}{
+		{"released", "mutex", replace(handover, "REPLY", "ok"), "pass"},
+		{"a failed release of a mutex had no effect", "mutex", replace(handover, "REPLY", "not-held"), "fail overlap/certain"},
+		{"of an owner it ended the hold", "owner", replace(handover, "REPLY", "not-held"), "pass"},
+		{"an unknown release may have landed", "mutex", replace(handover, "REPLY", "unavailable"), "pass"},
+		{"a release that fails after the next grant", "mutex", `
+			0  p1 acquire
+			1  p1 acquire ok t1
+			10 p1 release t1
+			12 p2 acquire
+			13 p2 acquire ok t2
+			14 p1 release t1 not-held`, "fail overlap/certain"},
+		{"a release that works after the next grant", "mutex", `
+			0  p1 acquire
+			1  p1 acquire ok t1
+			10 p1 release t1
+			12 p2 acquire
+			13 p2 acquire ok t2
+			14 p1 release t1 ok`, "pass"},
+		{"a release that is never answered", "mutex", `
+			0  p1 acquire
+			1  p1 acquire ok t1
+			10 p1 release t1
+			12 p2 acquire
+			13 p2 acquire ok t2`, "pass"},
+		{"an unknown acquisition is dropped", "mutex", `
+			0  p1 acquire
+			1  p1 acquire unavailable
+			2  p2 acquire
+			3  p2 acquire ok t2`, "pass"},
+		{"one that is answered late is not", "owner", `
+			0  p1 acquire
+			1  p1 acquire unavailable
+			2  p2 acquire
+			3  p2 acquire ok t2
+			4  p1 late ok t1 of=0
+			5  p1 release t1`, "fail overlap/certain"},
+		{"a lease ends by itself", "lease", cutLine(replace(handover, "12 p2", "120 p2", "13 p2", "121 p2"), "release"), "pass"},
+		{"not for an owner", "owner", cutLine(replace(handover, "12 p2", "120 p2", "13 p2", "121 p2"), "release"), "fail overlap/certain"},
+		{"a refused check, asked for before the next grant, undoes it", "lease", `
+			0  p1 acquire
+			1  p1 acquire ok t1 lease=100
+			10 p1 held t1
+			12 p2 acquire
+			13 p2 acquire ok t2 lease=100
+			14 p1 held t1 lost`, "pass"},
+		{"one that was answered ok does not", "lease", `
+			0  p1 acquire
+			1  p1 acquire ok t1 lease=100
+			10 p1 held t1
+			12 p2 acquire
+			13 p2 acquire ok t2 lease=100
+			14 p1 held t1 ok`, "fail overlap/chain"},
+		{"a renewal", "lease", `
+			0  p1 acquire
+			1  p1 acquire ok t1 lease=100
+			50 p1 renew t1 ask=100
+			51 p1 renew t1 ok lease=100
+			110 p2 acquire
+			111 p2 acquire ok t2 lease=100`, "fail overlap/chain"},
+		{"a renewal of unknown outcome", "lease", `
+			0  p1 acquire
+			1  p1 acquire ok t1 lease=100
+			50 p1 renew t1 ask=100
+			51 p1 renew t1 unavailable
+			110 p2 acquire
+			111 p2 acquire ok t2 lease=100`, "pass"},
+		{"three of two permits", "permits:2", `
+			0  p1 acquire
+			1  p1 acquire ok t1
+			2  p2 acquire
+			3  p2 acquire ok t2
+			4  p3 acquire
+			5  p3 acquire ok t3`, "fail overlap/certain"},
+		{"a reader and a writer", "rw", `
+			0  p1 acquire mode=read
+			1  p1 acquire ok t1 mode=read
+			2  p2 acquire mode=read
+			3  p2 acquire ok t2 mode=read
+			4  p3 acquire
+			5  p3 acquire ok t3`, "fail overlap/certain"},
+		{"an owner with itself", "reentrant", `
+			0  p1 acquire
+			1  p1 acquire ok t1
+			2  p1 acquire
+			3  p1 acquire ok t2
+			4  p1 release t1
+			5  p1 release t1 ok
+			6  p2 acquire
+			7  p2 acquire ok t3`, "fail overlap/certain"},
+		{"a token that falls", "fenced", `
+			0  p1 acquire
+			1  p1 acquire ok t1 lease=1 token=7
+			12 p2 acquire
+			13 p2 acquire ok t2 lease=1 token=6`, "fail fencing/token-order"},
+		{"a token that repeats", "fenced", `
+			0  p1 acquire
+			0  p2 acquire
+			1  p1 acquire ok t1 lease=1 token=7
+			13 p2 acquire ok t2 lease=1 token=7`, "fail fencing/token-repeated"},
+		{"a slow reply", "fenced", `
+			0  p1 acquire
+			20 p2 acquire
+			23 p2 acquire ok t2 lease=100 token=2
+			25 p1 acquire ok t1 lease=15 token=1`, "pass"},
+		{"a release of what another holds", "lease", `
+			0   p1 acquire
+			1   p1 acquire ok t1 lease=100
+			120 p2 acquire
+			121 p2 acquire ok t2 lease=100
+			130 p1 release t1
+			131 p1 release t1 ok`, "fail ownership/ok-after-successor"},
+		{"the service was struck", "lease", `
+			0   p1 acquire
+			1   p1 acquire ok t1 lease=100
+			2   fault f1 restart service start
+			3   fault f1 restart service end
+			12  p2 acquire
+			13  p2 acquire ok t2 lease=100`, "pass"},
+		{"the service was struck before the reply came", "lease", `
+			0   p1 acquire
+			1   fault f1 restart service start
+			2   fault f1 restart service end
+			3   p1 acquire ok t1 lease=100
+			12  p2 acquire
+			13  p2 acquire ok t2 lease=100`, "pass"},
+		{"the holder was killed", "owner", `
+			0   p1 acquire
+			1   p1 acquire ok t1
+			2   fault f1 kill n1 start
+			3   fault f1 kill n1 end
+			12  p2 acquire
+			13  p2 acquire ok t2`, "pass"},
+		{"another was", "owner", `
+			0   p1 acquire
+			1   p1 acquire ok t1
+			2   fault f1 kill n3 start
+			3   fault f1 kill n3 end
+			12  p2 acquire
+			13  p2 acquire ok t2`, "fail overlap/certain"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			for _, workers := range []int{1, 3} {
+				sum := streamed(t, plain, row.model, script(t, row.text), workers)
+				got := []string{string(sum.Outcome)}
+				for _, f := range sum.Findings {
+					got = append(got, string(f.Kind)+"/"+f.Rule)
+				}
+				if got := strings.Join(got, " "); got != row.want {
+					t.Errorf("%d workers: got %q, want %q", workers, got, row.want)
+				}
+			}
+		})
+	}
+}
+
+// TestLossUndoes: where loss is signalled, a violation waits until the former
+// holder can no longer turn out to have given up before it.
+func TestLossUndoes(t *testing.T) {
+	signals := head(lockspec.Leased, "loss-signal=proven")
+	const both = `
+		0  p1 acquire
+		1  p1 acquire ok t1 lease=100
+		10 p2 acquire
+		13 p2 acquire ok t2 lease=100
+	`
+	for name, row := range map[string]struct {
+		text string
+		want Outcome
+	}{
+		"raised before":             {both + "20 p1 lost t1 driver=5", Pass},
+		"raised after":              {both + "20 p1 lost t1 driver=15\n21 p2 release t2", Failed},
+		"raised, nobody knows when": {both + "20 p1 lost t1", Pass},
+		"released after":            {both + "20 p1 release t1\n21 p2 release t2", Failed},
+		"never":                     {both, Failed},
+		"the second's":              {both + "20 p2 lost t2", Pass},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if sum := streamed(t, signals, "lease", script(t, row.text), 1); sum.Outcome != row.want {
+				t.Errorf("got %s, want %s: %v", sum.Outcome, row.want, sum.Findings)
+			}
+		})
+	}
+}
+
+// TestFirstViolation: a violation is told before the history ends.
+func TestFirstViolation(t *testing.T) {
+	var told []Finding
+	s := NewStream(head(lockspec.Leased), Model{Kind: ModelLease}, &StreamOptions{Workers: 1, Found: func(f Finding) { told = append(told, f) }})
+	events := script(t, "0 p1 acquire\n1 p1 acquire ok t1 lease=100\n2 p2 acquire\n3 p2 acquire ok t2 lease=100")
+	for i := range events {
+		s.Add(&events[i])
+	}
+	if len(told) != 1 || told[0].Kind != Overlap {
+		t.Fatalf("told %v", told)
+	}
+	if v := s.Close(); v.Violations != 1 || v.Tenures != 2 || v.Events != 4 {
+		t.Errorf("summary %+v", v)
+	}
+}
+
+func TestModels(t *testing.T) {
+	for _, word := range []string{"auto", "mutex", "owner", "fenced", "lease", "permits:3", "rw", "reentrant"} {
+		if m, err := ParseModel(word); err != nil || m.String() != word {
+			t.Errorf("%s: %v, %v", word, m, err)
+		}
+	}
+	for _, word := range []string{"", "lock", "permits", "permits:0", "permits:x", "mutex:2"} {
+		if _, err := ParseModel(word); err == nil {
+			t.Errorf("%q was taken", word)
+		}
+	}
+	for want, h := range map[string]*history.Header{
+		"permits:2": head(lockspec.Leased, "capacity=2"), "rw": head(lockspec.Leased, "shared=proven"),
+		"reentrant": head(lockspec.Memory, "reentrant=proven"), "fenced": head(lockspec.Leased, "fencing=proven"),
+		"owner": head(lockspec.Session), "lease": head(lockspec.Leased, "fencing=false"),
+	} {
+		if got := (Model{}).For(h).String(); got != want {
+			t.Errorf("auto is %s, want %s", got, want)
+		}
+	}
+}
 
 // TestCounterExamples: histories on which an earlier version of the checks
 // disagreed with all linearizations.
