@@ -7,8 +7,10 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/lockcheck/lockcheck/fakeclock"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference"
@@ -146,13 +148,36 @@ func (t *target) reach(ctx context.Context) error {
 
 // lock is one node's way to a built-in target: an engine that its processes
 // share, each acquisition with an owner of its own.
-type lock struct{ engine *reference.Engine }
+// Its clock can be put wrong, wall clock and rate.
+type lock struct {
+	engine *reference.Engine
+	clock  *fakeclock.View
 
-func (l lock) Describe() lockspec.Description {
-	return l.engine.Client().(lockspec.Describer).Describe()
+	mu     sync.Mutex
+	offset time.Duration
 }
-func (l lock) Close() error { return l.engine.Close() }
-func (l lock) Client(string) (lockspec.Client, error) {
+
+func (l *lock) Describe() lockspec.Description {
+	d := l.engine.Client().(lockspec.Describer).Describe()
+	d.Features = append(d.Features, lockspec.ClockSkew)
+	return d
+}
+
+// SetClock implements driver.ClockSetter.
+func (l *lock) SetClock(offset time.Duration, rate float64) error {
+	if !(rate > 0) {
+		return fmt.Errorf("%w: a clock of rate %v", lockspec.ErrConfig, rate)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clock.Shift(offset - l.offset)
+	l.clock.SetRate(rate)
+	l.offset = offset
+	return nil
+}
+
+func (l *lock) Close() error { return l.engine.Close() }
+func (l *lock) Client(string) (lockspec.Client, error) {
 	return shared{l.engine.Client()}, nil
 }
 
@@ -186,7 +211,8 @@ func openLock(_ context.Context, at driver.Target) (driver.Lock, error) {
 // newLock makes an engine. Of a lease that the URL names it can promise which
 // outages it survives.
 func newLock(u *url.URL, b reference.Backend) (driver.Lock, error) {
-	var o reference.Options
+	clock := fakeclock.NewView(fakeclock.Real())
+	o := reference.Options{Clock: clock}
 	if text := u.Query().Get("lease"); text != "" {
 		var err error
 		if o.Lease, err = time.ParseDuration(text); err != nil {
@@ -197,5 +223,5 @@ func newLock(u *url.URL, b reference.Backend) (driver.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lock{e}, nil
+	return &lock{engine: e, clock: clock}, nil
 }
