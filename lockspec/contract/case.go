@@ -53,7 +53,7 @@ func (c *Case) Title() string { return c.Group + "/" + c.ID + " " + c.Name }
 // Cases is the contract, in the order of IDs.
 func Cases() []Case {
 	return slices.Concat(acquireCases(), releaseCases(),
-		renewalCases())
+		renewalCases(), fencingCases(), errorCases(), limitCases())
 }
 
 // bounds are the bounds a case may have as its measure.

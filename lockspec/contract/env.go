@@ -66,12 +66,17 @@ func (e *Env) Process(ctx context.Context, node string) (*workload.Process, erro
 	if err != nil {
 		return nil, err
 	}
-	p := e.Scene.NewProcess(node, c, e.watch(ctx, node))
+	return e.adopt(node, c, e.watch(ctx, node)), nil
+}
+
+// adopt drives a client as a process that the case closes at its end.
+func (e *Env) adopt(node string, c lockspec.Client, w workload.Watch) *workload.Process {
+	p := e.Scene.NewProcess(node, c, w)
 	top := e.top()
 	top.mu.Lock()
 	defer top.mu.Unlock()
 	top.processes = append(top.processes, p)
-	return p, nil
+	return p
 }
 
 // watch decides whose fault a call is that outlived its bound. A driver that

@@ -101,3 +101,21 @@ type Inspector interface {
 	Inspect(ctx context.Context, key string) ([]Holder, error)
 	Seed(ctx context.Context, key, owner string, lease time.Duration) error
 }
+
+// Misdirection is a way in which a client is configured wrongly.
+type Misdirection string
+
+// The misdirections; they complete the sentence "a client …".
+const (
+	WrongCredentials Misdirection = "with wrong credentials"
+	MissingStorage   Misdirection = "whose table, container or stream does not exist"
+	ReadOnly         Misdirection = "that may only read"
+	ThroughPooler    Misdirection = "behind a pooler that swaps sessions"
+	AtReplica        Misdirection = "at a replica"
+)
+
+// Misdirector is the power to bring a client of the same lock that is
+// configured wrongly. ErrUnsupported: not in this way.
+type Misdirector interface {
+	OpenAt(ctx context.Context, what Misdirection) (lockspec.Client, error)
+}

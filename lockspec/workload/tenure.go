@@ -52,6 +52,19 @@ func (t *Tenure) Lost() <-chan struct{} {
 	return nil
 }
 
+// Reason is what the lock says of why the tenure was lost; empty where it was
+// not, or where the lock says nothing.
+func (t *Tenure) Reason() string {
+	n, ok := t.lease.(lockspec.Notifier)
+	if !ok || n.Cause() == nil {
+		return ""
+	}
+	if r := reason(n.Cause()); r != lockspec.ErrLost.Error() {
+		return r
+	}
+	return ""
+}
+
 func (t *Tenure) checkToken() {
 	if t.HasToken && t.Token <= 0 {
 		t.process.scene.Find(checker.Finding{Kind: checker.Contract, Rule: "token-not-positive", Level: checker.Service,
