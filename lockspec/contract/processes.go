@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,8 +33,8 @@ type Processes struct {
 	o    ProcessOptions
 	desc lockspec.Description
 
-	mu     sync.Mutex // held while a node starts; a node's own goroutines never need it
-	nodes  map[string]*driver.Node
+	mu     sync.Mutex
+	places map[string]*place
 	opened int
 
 	told   sync.Mutex // what nodes tell
@@ -40,10 +42,17 @@ type Processes struct {
 	broken []error
 }
 
+// place is where the node of a name runs. Whoever uses one node does not wait
+// for another that starts: a driver may need a second for it.
+type place struct {
+	mu   sync.Mutex   // held while the node starts; its own goroutines never need it
+	node *driver.Node // nil until it has started
+}
+
 // NewProcesses starts the first node, to learn what the lock claims. An error
 // says why the driver is not usable.
 func NewProcesses(ctx context.Context, o ProcessOptions) (*Processes, error) {
-	p := &Processes{o: o, nodes: map[string]*driver.Node{}}
+	p := &Processes{o: o, places: map[string]*place{}}
 	n, err := p.Node(ctx, "n1")
 	if err != nil {
 		return nil, err
@@ -69,9 +78,10 @@ func (p *Processes) Open(ctx context.Context, node string) (lockspec.Client, err
 
 // Node implements NodeHost.
 func (p *Processes) Node(ctx context.Context, name string) (*driver.Node, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := p.nodes[name]; n != nil {
+	at := p.place(name)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if n := at.node; n != nil {
 		select {
 		case <-n.Exited():
 			return n, n.Restart(ctx)
@@ -83,8 +93,32 @@ func (p *Processes) Node(ctx context.Context, name string) (*driver.Node, error)
 	if err != nil {
 		return nil, err
 	}
-	p.nodes[name] = n
+	at.node = n
 	return n, nil
+}
+
+func (p *Processes) place(name string) *place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.places[name] == nil {
+		p.places[name] = &place{}
+	}
+	return p.places[name]
+}
+
+// running are the nodes that have been started.
+func (p *Processes) running() (nodes []*driver.Node) {
+	p.mu.Lock()
+	places := slices.Collect(maps.Values(p.places))
+	p.mu.Unlock()
+	for _, at := range places {
+		at.mu.Lock()
+		if at.node != nil {
+			nodes = append(nodes, at.node)
+		}
+		at.mu.Unlock()
+	}
+	return nodes
 }
 
 func (p *Processes) config(name string) driver.Config {
@@ -143,14 +177,8 @@ func (p *Processes) Observe(rec *history.Recorder) {
 // Settle implements Observer: a node that answers a ping has told everything
 // that came before it.
 func (p *Processes) Settle(ctx context.Context) {
-	p.mu.Lock()
-	nodes := make([]*driver.Node, 0, len(p.nodes))
-	for _, n := range p.nodes {
-		nodes = append(nodes, n)
-	}
-	p.mu.Unlock()
 	var all sync.WaitGroup
-	for _, n := range nodes {
+	for _, n := range p.running() {
 		if !n.Paused() {
 			all.Go(func() { _ = n.Ping(ctx, false) })
 		}
@@ -169,10 +197,8 @@ func (p *Processes) Broken() []error {
 
 // Close ends every node.
 func (p *Processes) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	var errs []error
-	for _, n := range p.nodes {
+	for _, n := range p.running() {
 		errs = append(errs, n.Close())
 	}
 	return errors.Join(errs...)
