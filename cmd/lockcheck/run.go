@@ -105,6 +105,7 @@ func (f *runFlags) selectCases() (all []contract.Case, only func(*contract.Case)
 			return nil, nil, exit(result.ExitUsage, "unknown suite %q; %s", s, nearest(s, names))
 		}
 	}
+	all = slices.DeleteFunc(all, func(c contract.Case) bool { return c.Level == contract.APILevel })
 	for i := range all {
 		ids = append(ids, all[i].ID)
 	}

@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -50,10 +51,22 @@ type Case struct {
 // Title is the case's name as a subtest: group/name-in-words.
 func (c *Case) Title() string { return c.Group + "/" + c.ID + " " + c.Name }
 
-// Cases is the contract, in the order of IDs.
+// Cases is the contract, in the order of IDs. Those of the API level have no Run.
 func Cases() []Case {
-	return slices.Concat(acquireCases(), releaseCases(),
-		renewalCases(), fencingCases(), errorCases(), limitCases())
+	all := slices.Concat(
+		acquireCases(),
+		releaseCases(),
+		handleCases(),
+		waitingCases(),
+		renewalCases(),
+		fencingCases(),
+		keyCases(),
+		errorCases(),
+		limitCases(),
+		apiCases(),
+	)
+	slices.SortFunc(all, func(a, b Case) int { return strings.Compare(a.ID, b.ID) })
+	return all
 }
 
 // bounds are the bounds a case may have as its measure.

@@ -119,3 +119,21 @@ const (
 type Misdirector interface {
 	OpenAt(ctx context.Context, what Misdirection) (lockspec.Client, error)
 }
+
+// Emptier is the power to take the service back to before its first use: no
+// key, and no table, container or stream that a lock makes for itself.
+type Emptier interface {
+	Empty(ctx context.Context) error
+}
+
+// Muter is the power to lose the notifications that the service sends about a
+// key, the next times of them; -1 all, until lifted.
+type Muter interface {
+	Mute(ctx context.Context, key string, times int) (Struck, error)
+}
+
+// SessionEnder is the power to end the sessions that a node has with the
+// service, as one that was not heard of for too long.
+type SessionEnder interface {
+	EndSessions(ctx context.Context, node string) error
+}

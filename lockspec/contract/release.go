@@ -2,9 +2,11 @@ package contract
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/workload"
 )
@@ -14,26 +16,99 @@ func releaseCases() []Case {
 		{ID: "B01", Group: "release", Name: "a release frees the key for the next attempt", Level: ClientLevel, Since: "1",
 			Why: "a release that does not free the key makes everybody wait for the lease to run out",
 			Run: releaseFrees},
+		{ID: "B02", Group: "release", Name: "a second release answers as documented and touches no new owner", Level: ClientLevel, Since: "1",
+			Why: "a deferred release runs after an explicit one; if it deletes again, it deletes another's lock",
+			Run: releaseTwice},
+		{ID: "B03", Group: "release", Name: "16 concurrent releases ask the service once", Level: HarnessLevel, Since: "1",
+			Why: "each further delete is a chance to hit what another was granted between the two",
+			Run: releaseTogether},
 		{ID: "B04", Group: "release", Name: "a late release of an expired holder never frees the new owner's lock", Level: ClientLevel, Since: "1",
 			Why:   "a plain delete takes the lock from whoever holds it now, and a third client walks in",
 			Needs: []lockspec.Feature{lockspec.Renew}, Bound: "takeover",
 			Run: lateRelease},
+		{ID: "B06", Group: "release", Name: "a release after the lease ran out tells so, and leaves the key usable", Level: ClientLevel, Since: "1",
+			Why:   "whoever is told ok believes that its work was protected to the end",
+			Needs: []lockspec.Feature{lockspec.Renew}, Bound: "takeover",
+			Run: releaseExpired},
+		{ID: "B07", Group: "release", Name: "a release that is retried after a lost reply spares the next owner", Level: HarnessLevel, Since: "1",
+			Why: "the first try had freed the key; the second finds another's lock in its place",
+			Run: releaseRetried},
+		{ID: "B08", Group: "release", Name: "nothing is renewed after a release", Level: HarnessLevel, Since: "1",
+			Why:   "a renewal that comes late brings a lock back that nobody holds",
+			Needs: []lockspec.Feature{lockspec.AutoRenew}, Run: renewalsEnd},
+		{ID: "B09", Group: "release", Name: "a released handle is of no use, and was not lost", Level: ClientLevel, Since: "1",
+			Why: "code that goes on with a released handle must be told; an alarm for a loss that was none wakes people up",
+			Run: releasedHandle},
+		{ID: "B12", Group: "release", Name: "an unlock that was not confirmed ends its session", Level: HarnessLevel, Since: "1",
+			Why:   "a connection that goes back to the pool with its lock keeps the key for as long as the pool lives",
+			Bound: "takeover", Run: unlockUnconfirmed},
+		{ID: "B13", Group: "release", Name: "the key of a process that ended without a release is obtainable within the bound", Level: ClientLevel, Since: "1",
+			Why:   "a batch job that exits in the middle must not keep tomorrow's from running",
+			Nodes: 1, Bound: "takeover", Run: exitWithoutRelease},
 	}
 }
 
 func releaseFrees(ctx context.Context, e *Env) {
 	first, second := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
-	r := lockspec.Request{Key: e.Key("k"), Lease: e.Lease, Renew: e.Renewal()}
 	for range 3 {
-		t := e.MustAcquire(ctx, first, r)
-		_, err := second.Acquire(ctx, r)
-		e.Expect("acquire of a held key", err, lockspec.Busy)
+		t := e.MustAcquire(ctx, first, e.ask("k", e.Renewal()))
+		e.expectBusy(ctx, "a held key", second, "k")
 		if !e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK) {
 			e.Stop()
 		}
-		next := e.MustAcquire(ctx, second, r)
+		next := e.MustAcquire(ctx, second, e.ask("k", e.Renewal()))
 		e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK)
 	}
+}
+
+// releaseTwice: ok is right for a further release only where that is claimed.
+func releaseTwice(ctx context.Context, e *Env) {
+	first, next, third := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2"), e.MustProcess(ctx, "n3")
+	t := e.MustAcquire(ctx, first, e.ask("k", e.Renewal()))
+	e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
+	e.Expect("a second release", e.Release(ctx, t), e.again()...)
+	owner := e.MustAcquire(ctx, next, e.ask("k", e.Renewal()))
+	if err := e.Release(ctx, t); err != nil {
+		e.Expect("a release after another was granted the key", err, lockspec.Lost, lockspec.NotHeld)
+	}
+	e.mustStillHold(ctx, owner, third, "k", "second-release-freed-successor", "the second release of a former holder")
+	e.Expect("release by the owner", e.Release(ctx, owner), lockspec.OK)
+}
+
+// again is what a further release may answer.
+func (e *Env) again() []lockspec.Outcome {
+	if e.Description.Claims(lockspec.IdempotentRelease) {
+		return []lockspec.Outcome{lockspec.OK}
+	}
+	return []lockspec.Outcome{lockspec.Lost, lockspec.NotHeld}
+}
+
+func releaseTogether(ctx context.Context, e *Env) {
+	const callers = 16
+	before := e.MustRequests(ctx, "release", e.Key("k"))
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
+	start := time.Now()
+	var all sync.WaitGroup
+	answers := make([]lockspec.Outcome, callers)
+	for i := range callers {
+		all.Go(func() {
+			err := e.Release(ctx, t)
+			answers[i] = lockspec.OutcomeOf(err)
+			e.Expect("one of many concurrent releases", err, lockspec.OK, lockspec.Lost, lockspec.NotHeld)
+		})
+	}
+	all.Wait()
+	for _, o := range answers {
+		if o.Effect() == lockspec.Unknown {
+			return // a release that is retried asks again
+		}
+	}
+	// A machine that stalls makes a client ask again that got no answer.
+	if n := e.MustRequests(ctx, "release", e.Key("k")) - before; n != 1 && e.Stalled(ctx, start) < e.Lease/10 {
+		e.Fail(checker.Contract, "deletes", "%d concurrent releases asked the service %d times", callers, n)
+	}
+	next := e.MustAcquire(ctx, e.MustProcess(ctx, "n2"), e.ask("k", e.Renewal()))
+	e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK)
 }
 
 // lateRelease lets a lease run out unrenewed, lets another take the key, and
@@ -41,55 +116,115 @@ func releaseFrees(ctx context.Context, e *Env) {
 // new owner must still hold, and a third party must still be refused.
 func lateRelease(ctx context.Context, e *Env) {
 	late, owner, third := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2"), e.MustProcess(ctx, "n3")
-	key := e.Key("k")
-	old := e.MustAcquire(ctx, late, lockspec.Request{Key: key, Lease: e.Lease, Renew: lockspec.RenewManual})
-	if old.Lease == 0 {
-		e.MustUnsupported("the lock granted no lease that could run out")
-	}
-	e.MustSleep(ctx, old.Lease+e.Description.Bounds.Takeover)
-	ask := lockspec.Request{Key: key, Lease: e.Lease, Renew: e.Renewal()}
-	current := e.takeOver(ctx, owner, ask)
+	old := e.mustOutlive(ctx, late, "k")
+	current := e.mustTakeOver(ctx, owner, "k", time.Now(), 0)
 	err := e.Release(ctx, old)
 	if lockspec.OutcomeOf(err).Effect() == lockspec.Unknown {
 		e.Inconclusive("the late release: %v", err)
 	}
-	e.mustStillHold(ctx, current, third, ask)
+	e.mustStillHold(ctx, current, third, "k", "late-release-freed-successor", "the late release of an expired holder")
 	e.Expect("release by the owner", e.Release(ctx, current), lockspec.OK)
 }
 
-// takeOver takes a key whose holder is gone; the bound has passed.
-func (e *Env) takeOver(ctx context.Context, p *workload.Process, r lockspec.Request) *workload.Tenure {
-	t, err := p.Acquire(ctx, r)
-	if err == nil {
-		return e.keep(t)
+// releaseExpired: ok to the release of an expired, untouched lease is wrong
+// only where releases are claimed to check the owner, for without that check
+// the service cannot know.
+func releaseExpired(ctx context.Context, e *Env) {
+	p, next := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
+	old := e.mustOutlive(ctx, p, "k")
+	if err := e.Release(ctx, old); err != nil || e.Description.Claims(lockspec.OwnerChecked) {
+		e.Expect("release after the lease ran out", err, lockspec.Lost, lockspec.NotHeld)
 	}
-	if lockspec.OutcomeOf(err) == lockspec.Busy {
-		e.FailWith(checker.Finding{Kind: checker.Liveness, Rule: "takeover", Level: checker.Service, Key: r.Key,
-			Message: "the key of an expired holder is still busy after its lease and the takeover bound"})
-	} else {
-		e.Expect("acquire after the lease and the takeover bound", err, lockspec.OK)
+	for _, p := range []*workload.Process{p, next} {
+		t := e.mustTakeOver(ctx, p, "k", time.Now(), 0)
+		e.Expect("write after another tenure was lost", t.Write(ctx, 0), lockspec.OK)
+		e.Expect("release after another tenure was lost", e.Release(ctx, t), lockspec.OK)
 	}
-	e.Stop()
-	return nil
 }
 
-// mustStillHold probes that nothing was taken from a holder.
-func (e *Env) mustStillHold(ctx context.Context, t *workload.Tenure, third *workload.Process, r lockspec.Request) {
-	start := time.Now()
-	intruder, err := third.Acquire(ctx, r)
-	if took := time.Since(start); err == nil && e.Renewal() != lockspec.RenewAuto && took > t.Lease/2 {
-		e.Inconclusive("the probe took %s, the owner's lease may have run out", took)
-		return
+// releaseRetried loses the reply to a release, and lets another take the key
+// before the release is tried again. The node is its own: a client may give up
+// a connection that lost a reply, and everything else on it.
+func releaseRetried(ctx context.Context, e *Env) {
+	first, next, third := e.MustProcess(ctx, e.ownNode("struck")), e.MustProcess(ctx, "n2"), e.MustProcess(ctx, "n3")
+	t := e.MustAcquire(ctx, first, e.ask("k", e.Renewal()))
+	lost := e.MustInterfere(ctx, DropReply, "release", e.Key("k"), 1)
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		_ = e.Release(ctx, t) // any answer is right: nobody can say what became of it
+	}()
+	defer func() { <-released }()
+	lost.MustAwait(ctx, e.Lease+callBound)
+	owner := e.MustAcquire(ctx, next, e.ask("k", e.Renewal()))
+	<-released
+	lost.MustLift(ctx)
+	e.mustStillHold(ctx, owner, third, "k", "retry-freed-successor", "the retry of a release whose reply was lost")
+	e.Expect("release by the owner", e.Release(ctx, owner), lockspec.OK)
+}
+
+func renewalsEnd(ctx context.Context, e *Env) {
+	count := func() int { return e.MustRequests(ctx, "renew", e.Key("k")) }
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", lockspec.RenewAuto))
+	e.MustSleep(ctx, t.Lease)
+	if count() == 0 {
+		e.Inconclusive("nothing was renewed in a whole lease")
 	}
-	if err == nil {
-		e.FailWith(checker.Finding{Kind: checker.Ownership, Rule: "late-release-freed-successor", Level: checker.Service,
-			Key: t.Key, Tenures: []string{t.ID, intruder.ID}, Events: []int64{t.Granted(), intruder.Granted()},
-			Message: "the late release of an expired holder freed the lock of " + t.ID + ": a third process was granted the key"})
-		_ = e.Release(ctx, intruder)
+	e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
+	before := count()
+	e.MustSleep(ctx, 2*t.Lease)
+	if n := count() - before; n > 0 {
+		e.Fail(checker.Residue, "renews-after-release", "%d renewals were sent within two leases after the release had returned", n)
+	}
+}
+
+func releasedHandle(ctx context.Context, e *Env) {
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
+	if !e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK) {
 		return
 	}
 	if e.Description.Claims(lockspec.HoldCheck) {
-		e.Expect("held by the owner after another's late release", t.Held(ctx), lockspec.OK)
+		e.Expect("held of a released handle", t.Held(ctx), lockspec.NotHeld, lockspec.Lost)
+		e.Expect("write with a released handle", t.Write(ctx, 0), lockspec.NotHeld, lockspec.Lost)
 	}
-	e.Expect("acquire by a third process", err, lockspec.Busy)
+	if e.Description.Claims(lockspec.Renew) {
+		e.Expect("renew of a released handle", t.Renew(ctx, 0), lockspec.NotHeld, lockspec.Lost)
+	}
+	select {
+	case <-t.Lost():
+		e.FailWith(checker.Finding{Kind: checker.LossSignal, Rule: "after-release", Level: checker.Service, Key: t.Key,
+			Tenures: []string{t.ID}, Events: []int64{t.Granted()}, Message: "the loss of " + t.ID + " was signalled after it had been released"})
+	case <-time.After(t.Lease + e.Description.Bounds.LossFor(t.Lease)):
+	case <-ctx.Done():
+	}
+	next := e.MustAcquire(ctx, e.MustProcess(ctx, "n2"), e.ask("k", e.Renewal()))
+	e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK)
+}
+
+// unlockUnconfirmed loses the request of a release: its session holds the key
+// until it ends, so that it must end.
+func unlockUnconfirmed(ctx context.Context, e *Env) {
+	if e.Description.Class != lockspec.Session {
+		e.MustUnsupported("no session holds the key")
+	}
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, e.ownNode("struck")), e.ask("k", e.Renewal()))
+	lost := e.MustInterfere(ctx, DropRequest, "release", e.Key("k"), -1)
+	err := e.Release(ctx, t)
+	gone := time.Now()
+	lost.MustLift(ctx)
+	if err == nil {
+		e.Fail(checker.Contract, "outcome", "a release that never reached the service answered ok")
+	}
+	next := e.mustTakeOver(ctx, e.MustProcess(ctx, "n2"), "k", gone, 0)
+	e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK)
+}
+
+func exitWithoutRelease(ctx context.Context, e *Env) {
+	node := e.ownNode("leaver")
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, node), e.ask("k", e.Renewal()))
+	n := e.MustNode(ctx, node)
+	e.mustStrike(ctx, history.Event{Fault: "kill", Targets: []string{node}, Message: "it ends by itself, releasing nothing"},
+		func() error { return n.Shutdown(ctx, false) })
+	next := e.mustTakeOver(ctx, e.MustProcess(ctx, "n2"), "k", time.Now(), t.Lease)
+	e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK)
 }

@@ -67,6 +67,14 @@ func (e *Env) MustRestart(ctx context.Context) *Strike {
 		func() error { return p.Restart(ctx) })
 }
 
+// mustEmpty takes the service back to before its first use. The case must be
+// serial.
+func (e *Env) mustEmpty(ctx context.Context) {
+	p := power[Emptier](e, "empty the service")
+	e.mustStrike(ctx, history.Event{Fault: "flush", Hazard: lockspec.Evict, Targets: []string{"service"}},
+		func() error { return p.Empty(ctx) })
+}
+
 // mustStrike does what is over as soon as it is done.
 func (e *Env) mustStrike(ctx context.Context, f history.Event, do func() error) *Strike {
 	s := e.begin(f)

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,10 @@ import (
 // cancelDefault is how long a cancelled call is waited for where the lock
 // promises no bound.
 const cancelDefault = time.Second
+
+// ErrNoReply says that a cancelled call was given up: its driver had not answered
+// by the end of the time that the lock claims to need for that.
+var ErrNoReply = errors.New("no reply yet")
 
 // do sends a request and waits for its reply. Once ctx has ended it asks the
 // driver to cancel and gives the reply the time that the lock claims to need: a
@@ -37,7 +42,7 @@ func (c *conn) await(ctx context.Context, k *call) (reply, error) {
 	if got, there := c.cancel(k); there {
 		return got, got.error(ctx, k.Op)
 	}
-	return reply{}, fmt.Errorf("%s: no reply yet: %w", k.Op, ctx.Err())
+	return reply{}, fmt.Errorf("%s: %w: %w", k.Op, ErrNoReply, ctx.Err())
 }
 
 // cancel gives up a call.

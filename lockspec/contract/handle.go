@@ -1,0 +1,186 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/lockspec/driver"
+	"github.com/lockcheck/lockcheck/lockspec/workload"
+)
+
+func handleCases() []Case {
+	waitAndCancel := []lockspec.Feature{lockspec.Wait, lockspec.Cancel}
+	return []Case{
+		{ID: "C02", Group: "handle", Name: "a cancelled wait returns within the bound and leaves nothing", Level: ClientLevel, Since: "1",
+			Why:   "a request whose client has left keeps its thread, and later takes a lock that nobody wants",
+			Needs: waitAndCancel, Bound: "cancel", Serial: true, Run: cancelledWait},
+		{ID: "C03", Group: "handle", Name: "what an attempt wins after it was cancelled is given back", Level: HarnessLevel, Since: "1",
+			Why:   "the service has granted, the caller has gone: the key is held by nobody for a whole lease, or for ever if it is renewed",
+			Needs: []lockspec.Feature{lockspec.Cancel}, Run: cancelledGrant},
+		{ID: "C07", Group: "handle", Name: "a lease outlives the context and the worker that acquired it, for 3 leases", Level: ClientLevel, Since: "1",
+			Why:   "a lease that is renewed under the request's context dies with the request, while its work goes on",
+			Needs: []lockspec.Feature{lockspec.AutoRenew}, Run: outlivesContext},
+		{ID: "C09", Group: "handle", Name: "after a cancelled acquisition the key is free again", Level: ClientLevel, Since: "1",
+			Why:   "a cancel that meets the grant half-way leaves a lock that no handle can release",
+			Needs: waitAndCancel, Bound: "takeover", Run: cancelMeetsGrant},
+	}
+}
+
+// cancelledWait measures a few cancels, and judges the best: one that came late
+// may be the machine's fault.
+func cancelledWait(ctx context.Context, e *Env) {
+	holder, p, third := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2"), e.MustProcess(ctx, "n3")
+	t := e.MustAcquire(ctx, holder, e.ask("k", e.Renewal()))
+	bound := e.Description.Bounds.Cancel
+	best := time.Duration(-1)
+	for n := 0; n < 5 && (best < 0 || best > bound); n++ {
+		w := e.await(ctx, p, "k", lockspec.NoLimit)
+		defer e.leave(ctx, w)
+		e.MustSleep(ctx, e.Lease/8)
+		e.mustWait(ctx, w)
+		start := time.Now()
+		w.cancel()
+		if !w.within(bound + callBound) {
+			e.Fail(checker.Contract, "cancel-ignored", "a wait did not return within %s of its cancel; its bound is %s", bound+callBound, bound)
+			e.Stop()
+		}
+		e.Expect("a cancelled wait", w.err, lockspec.Cancelled)
+		took := w.at.Sub(start) - e.Stalled(ctx, start)
+		if errors.Is(w.err, driver.ErrNoReply) {
+			took = max(took, 2*bound) // it was given up
+		}
+		if best < 0 || took < best {
+			best = took
+		}
+	}
+	if best > bound {
+		e.Fail(checker.Contract, "slow-cancel", "no cancelled wait of 5 returned within %s, the bound", bound)
+	}
+	e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
+	next := e.mustBeFree(ctx, third, "k", time.Now())
+	e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK)
+}
+
+// cancelledGrant holds the reply to an attempt that won, cancels, and lets the
+// reply go. The lease asked for is long, so that its end is no release.
+func cancelledGrant(ctx context.Context, e *Env) {
+	p, next := e.MustProcess(ctx, e.ownNode("struck")), e.MustProcess(ctx, "n2")
+	held := e.MustInterfere(ctx, HoldReply, "acquire", e.Key("k"), 1)
+	r := e.ask("k", e.Renewal())
+	r.Lease = 10 * e.Lease
+	if limit := e.Description.Bounds.LeaseMax; limit > 0 {
+		r.Lease = min(r.Lease, limit)
+	}
+	try, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() {
+		t, err := p.Acquire(try, r)
+		if err == nil {
+			_ = e.Release(ctx, e.keep(t))
+		}
+		answered <- err
+	}()
+	held.MustAwait(ctx, callBound)
+	cancel()
+	e.MustSleep(ctx, e.Description.Bounds.Cancel)
+	held.MustLift(ctx)
+	since := time.Now()
+	select {
+	case err := <-answered:
+		e.Expect("an attempt that was cancelled", err, lockspec.Cancelled, lockspec.OK)
+	case <-time.After(r.Lease + callBound):
+		e.Fail(checker.Contract, "cancel-ignored", "an attempt did not return within %s of its cancel", r.Lease+callBound)
+		e.Stop()
+	}
+	t := e.mustObtain(ctx, next, "k", since, r.Lease/2, checker.Finding{Kind: checker.Residue, Rule: "orphan",
+		Message: "what an attempt won after it was cancelled was not given back: the key is busy half a lease later"})
+	e.Expect("release by the next holder", e.Release(ctx, t), lockspec.OK)
+}
+
+func outlivesContext(ctx context.Context, e *Env) {
+	holder, other := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
+	start := time.Now()
+	var worker sync.WaitGroup
+	var t *workload.Tenure
+	var err error
+	worker.Go(func() {
+		request, end := context.WithCancel(ctx)
+		defer end()
+		t, err = holder.Acquire(request, e.ask("k", lockspec.RenewAuto))
+	})
+	worker.Wait()
+	if !e.Expect("acquire of a free key", err, lockspec.OK) {
+		return
+	}
+	e.keep(t)
+	for range 9 {
+		e.MustSleep(ctx, t.Lease/3)
+		intruder, err := other.Acquire(ctx, e.ask("k", e.Renewal()))
+		if err == nil {
+			_ = e.Release(ctx, e.keep(intruder))
+			e.endedEarly(ctx, start, "another was granted the key")
+			return
+		}
+		e.Expect("acquire while the lease is renewed", err, lockspec.Busy)
+	}
+	if err := t.Write(ctx, 0); lockspec.OutcomeOf(err).Effect() == lockspec.Refused {
+		e.endedEarly(ctx, start, "a write was refused as "+string(lockspec.OutcomeOf(err)))
+		return
+	}
+	e.Expect("release after three leases", e.Release(ctx, t), lockspec.OK)
+}
+
+// endedEarly is a tenure that ended although it was to be renewed; a machine
+// that stalled may have kept it from that.
+func (e *Env) endedEarly(ctx context.Context, start time.Time, what string) {
+	if stalled := e.Stalled(ctx, start); stalled > e.Lease/10 {
+		e.Inconclusive("%s, and the machine stalled for %s meanwhile", what, stalled)
+		return
+	}
+	e.Fail(checker.Renewal, "ended-with-context", "within three leases after the context of its acquisition had ended, %s", what)
+}
+
+// cancelMeetsGrant releases a key and cancels the wait for it in the same
+// moment, over and over. Whatever the wait answers, the key is free afterwards.
+func cancelMeetsGrant(ctx context.Context, e *Env) {
+	holder, third := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n3")
+	near, far := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
+	for n := range 12 {
+		p := near
+		if n%3 == 2 {
+			p = far
+		}
+		key := fmt.Sprintf("k%d", n)
+		t := e.MustAcquire(ctx, holder, e.ask(key, e.Renewal()))
+		w := e.await(ctx, p, key, lockspec.NoLimit)
+		e.MustSleep(ctx, 10*time.Millisecond)
+		var both sync.WaitGroup
+		offset := time.Duration(e.Rand.Int64N(int64(2 * time.Millisecond)))
+		both.Go(func() {
+			time.Sleep(offset)
+			w.cancel()
+		})
+		e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
+		both.Wait()
+		if !w.within(e.Description.Bounds.Cancel + callBound) {
+			e.Fail(checker.Contract, "cancel-ignored", "a wait did not return within %s of its cancel", e.Description.Bounds.Cancel+callBound)
+			e.Stop()
+		}
+		since := time.Now()
+		if w.err == nil {
+			e.done(ctx, w)
+		} else {
+			e.Expect("a wait that was cancelled", w.err, lockspec.Cancelled)
+		}
+		next := e.mustBeFree(ctx, third, key, since)
+		if !e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK) {
+			return
+		}
+	}
+}
