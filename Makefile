@@ -43,3 +43,6 @@ tidy:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./checker/... ./reference/...
+
+docs: ## the pages that come from tables
+	$(GO) run ./cmd/lockcheck list cases --markdown > docs/cases.md

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -19,15 +20,16 @@ type listing struct {
 	what, means string
 	header      []string
 	rows        func() [][]string
+	page        func(io.Writer) // as a page of the documentation; nil: there is none
 }
 
 func listings() []listing {
 	return []listing{
-		{"cases", "every case of the contract", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(contract.Cases()) }},
-		{"scenarios", "every case of the chaos suite", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(chaos.Cases()) }},
-		{"faults", "every fault", []string{"NAME", "HAZARD", "STRIKES", "MEANS"}, faultRows},
-		{"targets", "every form of a target", []string{"FORM", "MEANS"}, targetRows},
-		{"broken", "every deliberately broken lock", []string{"NAME", "WRONG"}, brokenRows},
+		{"cases", "every case of the contract", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(contract.Cases()) }, casesPage},
+		{"scenarios", "every case of the chaos suite", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(chaos.Cases()) }, nil},
+		{"faults", "every fault", []string{"NAME", "HAZARD", "STRIKES", "MEANS"}, faultRows, nil},
+		{"targets", "every form of a target", []string{"FORM", "MEANS"}, targetRows, nil},
+		{"broken", "every deliberately broken lock", []string{"NAME", "WRONG"}, brokenRows, nil},
 	}
 }
 
@@ -91,8 +93,12 @@ func newList(d *deps) *cobra.Command {
 }
 
 func newListing(d *deps, l listing) *cobra.Command {
-	asJSON := false
+	asJSON, asPage := false, false
 	cmd := &cobra.Command{Use: l.what, Short: "List " + l.means, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		if asPage {
+			l.page(d.out)
+			return nil
+		}
 		if asJSON {
 			return printJSON(d, l)
 		}
@@ -109,6 +115,10 @@ func newListing(d *deps, l listing) *cobra.Command {
 		return w.Flush()
 	}}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	if l.page != nil {
+		cmd.Flags().BoolVar(&asPage, "markdown", false, "as the page docs/cases.md")
+		cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+	}
 	return cmd
 }
 

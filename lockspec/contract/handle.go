@@ -62,7 +62,7 @@ func cancelledWait(ctx context.Context, e *Env) {
 		e.Fail(checker.Contract, "slow-cancel", "no cancelled wait of 5 returned within %s, the bound", bound)
 	}
 	e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
-	next := e.mustBeFree(ctx, third, "k", time.Now())
+	next := e.mustLeaveNothing(ctx, third, "k", time.Now())
 	e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK)
 }
 
@@ -178,7 +178,7 @@ func cancelMeetsGrant(ctx context.Context, e *Env) {
 		} else {
 			e.Expect("a wait that was cancelled", w.err, lockspec.Cancelled)
 		}
-		next := e.mustBeFree(ctx, third, key, since)
+		next := e.mustLeaveNothing(ctx, third, key, since)
 		if !e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK) {
 			return
 		}

@@ -28,9 +28,9 @@ func (e *Env) mustTakeOver(ctx context.Context, p *workload.Process, key string,
 		Message: fmt.Sprintf("the key of a holder that is gone is still busy after its lease and the takeover bound, %s", within)})
 }
 
-// mustBeFree takes a key that nobody holds any more. A cancelled acquisition
+// mustLeaveNothing takes a key that nobody holds any more. A cancelled acquisition
 // may leave something behind for one lease, not for longer.
-func (e *Env) mustBeFree(ctx context.Context, p *workload.Process, key string, since time.Time) *workload.Tenure {
+func (e *Env) mustLeaveNothing(ctx context.Context, p *workload.Process, key string, since time.Time) *workload.Tenure {
 	within := e.Lease + e.Description.Bounds.Takeover + 2*history.DefaultEps
 	return e.mustObtain(ctx, p, key, since, within, checker.Finding{Kind: checker.Residue, Rule: "orphan",
 		Message: fmt.Sprintf("%s after a cancelled acquisition, and with no holder that anybody knows of, the key is still busy", within)})
