@@ -111,7 +111,7 @@ func tokensRiseThrough(ctx context.Context, e *Env) {
 	e.higher(released, left, "after a release")
 	e.mustLeased(left)
 	e.MustSleep(ctx, left.Lease+e.Description.Bounds.Takeover)
-	removed := e.takeOver(ctx, a, e.ask("k", lockspec.RenewManual))
+	removed := e.mustTakeOver(ctx, a, "k", time.Now(), 0)
 	e.higher(left, removed, "after its lease had run out")
 	s := e.MustEvict(ctx, removed.Key)
 	_ = e.Release(ctx, removed)

@@ -61,11 +61,11 @@ func keyLengths(ctx context.Context, e *Env) {
 	limit := e.Description.Bounds.KeyMax
 	if room := limit - len(e.Key("")); room > 0 {
 		keys = append(keys, strings.Repeat("x", room))
-		e.refused(ctx, p, e.Key(strings.Repeat("x", room+1)), "a key that is longer than the bound")
+		e.refusesKey(ctx, p, e.Key(strings.Repeat("x", room+1)), "a key that is longer than the bound")
 	} else if limit == 0 {
 		keys = append(keys, strings.Repeat("x", max(1, 512-len(e.Key("")))))
 	}
-	e.refused(ctx, p, "", "an empty key")
+	e.refusesKey(ctx, p, "", "an empty key")
 	for _, key := range keys {
 		t := e.MustAcquire(ctx, p, e.ask(key, e.Renewal()))
 		e.expectBusy(ctx, "a held key", other, key)
@@ -73,7 +73,7 @@ func keyLengths(ctx context.Context, e *Env) {
 	}
 }
 
-func (e *Env) refused(ctx context.Context, p *workload.Process, key, what string) {
+func (e *Env) refusesKey(ctx context.Context, p *workload.Process, key, what string) {
 	t, err := p.Acquire(ctx, lockspec.Request{Key: key, Lease: e.Lease, Renew: e.Renewal()})
 	if err == nil {
 		_ = e.Release(ctx, e.keep(t))
