@@ -73,11 +73,16 @@ func (n *Node) end(why error) error {
 	return nil
 }
 
-// expect makes the end of the process an asked one.
+// expect makes the end of the process an asked one, unless it came before it
+// was asked for.
 func (n *Node) expect() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.asked = true
+	select {
+	case <-n.process.exited:
+	default:
+		n.process.asked = true
+	}
 }
 
 // Restart starts the driver again under the same name, as the next incarnation.
@@ -90,6 +95,11 @@ func (n *Node) Restart(ctx context.Context) error {
 	}
 	if err := n.end(errKilled); err != nil {
 		return err
+	}
+	// An end that nobody asked for is told before the next incarnation begins.
+	select {
+	case <-n.process.told:
+	case <-time.After(2 * drainLimit):
 	}
 	return n.launch(ctx)
 }

@@ -80,7 +80,6 @@ type Node struct {
 	most        int
 	incarnation int
 	greeted     bool // of this incarnation
-	asked       bool // its end was asked for
 	paused      bool
 	closed      bool
 	broken      error // first violation
@@ -124,7 +123,7 @@ func (n *Node) launch(ctx context.Context) error {
 	n.mu.Lock()
 	n.process, n.conn = p, c
 	n.incarnation++
-	n.greeted, n.asked, n.paused = false, false, false
+	n.greeted, n.paused = false, false
 	n.mu.Unlock()
 	n.readers.Add(3)
 	go func() { defer n.readers.Done(); c.write() }()
@@ -169,7 +168,7 @@ func (n *Node) greet(ctx context.Context, c *conn) error {
 		return err
 	}
 	n.mu.Lock()
-	n.says, n.most, n.greeted = says, got.MaxProcesses, true
+	n.says, n.most, n.greeted, n.process.greeted = says, got.MaxProcesses, true, true
 	n.mu.Unlock()
 	n.clock.hello(n, k.sent, &got)
 	return nil
@@ -204,8 +203,9 @@ func (n *Node) goneBy(why error) error {
 	return &Broken{Node: n.config.Name, What: "the driver is gone: " + why.Error(), Err: why}
 }
 
-// await waits for the end of the process.
+// await waits for the end of the process and tells of one that nobody asked for.
 func (n *Node) await(p *process, c *conn) {
+	defer close(p.told)
 	<-p.exited
 	select {
 	case <-c.done: // all that it wrote was read
@@ -214,7 +214,7 @@ func (n *Node) await(p *process, c *conn) {
 		<-c.done
 	}
 	n.mu.Lock()
-	unasked := n.greeted && !n.asked && n.process == p
+	unasked := p.greeted && !p.asked
 	n.mu.Unlock()
 	if unasked && n.config.OnExit != nil {
 		n.config.OnExit(n.exit(p))

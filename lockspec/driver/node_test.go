@@ -326,6 +326,32 @@ func TestDriverThatDiesInACall(t *testing.T) {
 	await(t, "Exited", n.Exited())
 }
 
+// TestDeathBeforeRestart: a driver that died by itself is told of, before its
+// next incarnation begins, however soon somebody starts it anew.
+func TestDeathBeforeRestart(t *testing.T) {
+	for range 20 {
+		exits := make(chan error, 2)
+		n := startToy(t, Config{OnExit: func(err error) { exits <- err }})
+		_, err := n.Client("p1").Acquire(within(t), lockspec.Request{Key: "k?exit"})
+		wants(t, "the call that killed it", err, lockspec.Unavailable)
+		await(t, "Exited", n.Exited())
+		if err := n.Restart(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-exits:
+		default:
+			t.Fatal("the death went untold")
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if len(exits) > 0 {
+			t.Fatal("an asked end was told")
+		}
+	}
+}
+
 func TestRestart(t *testing.T) {
 	exits := make(chan error, 4)
 	n := startToy(t, Config{OnExit: func(err error) { exits <- err }})

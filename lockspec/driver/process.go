@@ -22,6 +22,10 @@ type process struct {
 	stderr *tail
 
 	exited chan struct{} // closed once it is reaped and its group is gone
+	told   chan struct{} // closed once whoever is to know of its end knows
+
+	greeted bool // it answered hello; under the node's mu
+	asked   bool // its end was asked for; under the node's mu
 }
 
 // drainLimit bounds the wait for the rest of a dead driver's pipes, which a
@@ -61,7 +65,7 @@ func startProcess(c *Config, command []string) (*process, error) {
 		closeAll(0)
 		return nil, err
 	}
-	p := &process{cmd: cmd, pgid: cmd.Process.Pid, stdin: pipes[0][0], stdout: pipes[1][0], exited: make(chan struct{})}
+	p := &process{cmd: cmd, pgid: cmd.Process.Pid, stdin: pipes[0][0], stdout: pipes[1][0], exited: make(chan struct{}), told: make(chan struct{})}
 	c.Guard.Started(p.pgid)
 	p.stderr = newTail(pipes[2][0], c.Log)
 	go p.reap(c.Guard)
