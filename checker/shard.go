@@ -16,7 +16,8 @@ type shard struct {
 	header *history.Header
 	report *reporter
 	in     chan []op
-	losses bool // loss is signalled, perhaps after the next grant
+	used   chan []op // batches to be filled again
+	losses bool      // loss is signalled, perhaps after the next grant
 
 	keys    map[string]*keyState
 	holds   map[string]*hold // by tenure, until released
@@ -95,6 +96,10 @@ func (d *shard) run() {
 	for batch := range d.in {
 		for i := range batch {
 			d.apply(&batch[i])
+		}
+		select {
+		case d.used <- batch:
+		default:
 		}
 	}
 }

@@ -69,7 +69,7 @@ func NewStream(h *history.Header, m Model, o *StreamOptions) *Stream {
 	if workers > 1 {
 		s.batch = make([][]op, workers)
 		for _, d := range s.shards {
-			d.in = make(chan []op, 4)
+			d.in, d.used = make(chan []op, 4), make(chan []op, 8)
 			s.wait.Go(d.run)
 		}
 	}
@@ -153,7 +153,12 @@ func (s *Stream) Add(e *history.Event) {
 
 func (s *Stream) send(n int, o op) {
 	if s.batch[n] == nil {
-		s.batch[n] = make([]op, 0, batchSize)
+		select {
+		case used := <-s.shards[n].used:
+			s.batch[n] = used[:0]
+		default:
+			s.batch[n] = make([]op, 0, batchSize)
+		}
 	}
 	if s.batch[n] = append(s.batch[n], o); len(s.batch[n]) == batchSize {
 		s.flush(n)
