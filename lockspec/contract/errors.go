@@ -168,7 +168,7 @@ func (e *Env) refused(ctx context.Context, p *workload.Process, what Misdirectio
 	if e.Description.Claims(lockspec.Wait) {
 		r.Wait = lockspec.NoLimit
 	}
-	wait, cancel := context.WithTimeout(ctx, 2*e.Lease+5*time.Second)
+	wait, cancel := context.WithTimeout(ctx, 2*e.Lease+2*time.Second)
 	defer cancel()
 	t, err := p.Acquire(wait, r)
 	f := checker.Finding{Kind: checker.Contract, Rule: "misconfigured", Key: r.Key}

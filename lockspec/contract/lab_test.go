@@ -3,24 +3,17 @@ package contract_test
 import (
 	"context"
 	"errors"
-	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
-	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference"
 	"github.com/lockcheck/lockcheck/reference/memory"
 	"github.com/lockcheck/lockcheck/reports/result"
 )
-
-// TestMain lets the test binary be the driver of process-level cases.
-func TestMain(m *testing.M) {
-	driver.Main(openDriver)
-	os.Exit(m.Run())
-}
 
 // fault makes a lab's lock wrong, or claim something else. Each field may be
 // nil.
@@ -28,6 +21,8 @@ type fault struct {
 	backend func(reference.Backend) reference.Backend
 	client  func(lockspec.Client) lockspec.Client
 	claims  func(*lockspec.Description)
+
+	misdirected lockspec.Client // nil: the harness cannot misconfigure one
 }
 
 // lab is a harness with every power over the service: the reference engine in
@@ -87,16 +82,20 @@ func (l *lab) engine(node string) (*reference.Engine, error) {
 }
 
 // shared is a client of an engine that others use too.
-type shared struct{ lockspec.Client }
+type shared struct {
+	lockspec.Client
+	backend reference.Backend
+}
 
-func (shared) Close() error { return nil }
+func (shared) Close() error             { return nil }
+func (s shared) raw() reference.Backend { return s.backend }
 
 func (l *lab) Open(_ context.Context, node string) (lockspec.Client, error) {
 	e, err := l.engine(node)
 	if err != nil {
 		return nil, err
 	}
-	var c lockspec.Client = shared{e.Client()}
+	var c lockspec.Client = shared{e.Client(), l.backend()}
 	if l.fault.client != nil {
 		c = l.fault.client(c)
 	}
@@ -113,6 +112,14 @@ func (l *lab) Describe() lockspec.Description {
 		l.fault.claims(&d)
 	}
 	return d
+}
+
+// OpenAt implements contract.Misdirector.
+func (l *lab) OpenAt(context.Context, contract.Misdirection) (lockspec.Client, error) {
+	if l.fault.misdirected == nil {
+		return nil, lockspec.ErrUnsupported
+	}
+	return l.fault.misdirected, nil
 }
 
 func (l *lab) Requests(ctx context.Context, op, key string) (int, error) {
@@ -160,11 +167,16 @@ func (l *lab) Seed(ctx context.Context, key, owner string, lease time.Duration) 
 	return err
 }
 
-// checkCase runs one case of the contract against the harness.
+// check runs some cases of the contract against the harness.
+func check(t testing.TB, h contract.Harness, ids ...string) (*result.Report, error) {
+	return contract.Check(t.Context(), h, &contract.Options{Lease: labLease, Seed: 1,
+		Only: func(c *contract.Case) bool { return slices.Contains(ids, c.ID) }})
+}
+
+// checkCase is the report of one case.
 func checkCase(t testing.TB, h contract.Harness, id string) *result.Report {
 	t.Helper()
-	r, err := contract.Check(t.Context(), h, &contract.Options{Lease: labLease, Seed: 1,
-		Only: func(c *contract.Case) bool { return c.ID == id }})
+	r, err := check(t, h, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,18 +193,3 @@ func caseOf(t testing.TB, r *result.Report, id string) *result.Case {
 	t.Fatalf("the report has no case %s", id)
 	return nil
 }
-
-// openDriver is the lock of a driver process: the same engine, over the server
-// that the URL names.
-func openDriver(_ context.Context, at driver.Target) (driver.Lock, error) {
-	e, err := reference.New(memory.Dial(at.Endpoints[0], nil), &reference.Options{Lease: labLease})
-	return driven{e}, err
-}
-
-type driven struct{ engine *reference.Engine }
-
-func (d driven) Describe() lockspec.Description {
-	return d.engine.Client().(lockspec.Describer).Describe()
-}
-func (d driven) Client(string) (lockspec.Client, error) { return shared{d.engine.Client()}, nil }
-func (d driven) Close() error                           { return d.engine.Close() }
