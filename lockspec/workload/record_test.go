@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,9 +69,44 @@ func TestWriteOrder(t *testing.T) {
 		"event register open write 1<0", "event register fenced write 1<0 accepted", "invoke release", "ok release")
 }
 
-// TestRegisters: the seal refuses a stale writer even before the new holder has
-// written; a resource that compares nothing does not.
-func TestRegisters(t *testing.T) {
+// TestF09_FencedRegister: it refuses what is lower than the highest token it
+// has seen and takes what is equal or higher, from any number of writers.
+func TestF09_FencedRegister(t *testing.T) {
+	s := newStage(t, nil)
+	var writers sync.WaitGroup
+	for n := range 32 {
+		tenure := &Tenure{ID: fmt.Sprintf("t%d", n), Key: "k", Token: int64(n/2 + 1), HasToken: true}
+		writers.Go(func() {
+			for range 10 {
+				s.Resource.write(tenure, s.Resource.read(tenure))
+			}
+		})
+	}
+	writers.Wait()
+	var highest, version int64
+	for _, e := range s.events(t) {
+		if e.Register != history.FencedRegister {
+			continue
+		}
+		if right := e.Token >= highest; right != (e.Accepted == history.Accepted) {
+			t.Fatalf("token %d after %d: %v", e.Token, highest, e.Accepted)
+		}
+		highest = max(highest, e.Token)
+		if e.Kind == history.RegisterWrite && e.Accepted == history.Accepted {
+			version++
+		}
+		if e.Version != version {
+			t.Fatalf("version %d after %d accepted writes", e.Version, version)
+		}
+	}
+	if highest != 16 {
+		t.Errorf("the highest token seen is %d", highest)
+	}
+}
+
+// TestF10_SealBlocksAStaleFirstWrite: the seal refuses a stale writer even
+// before the new holder has written; a resource that compares nothing does not.
+func TestF10_SealBlocksAStaleFirstWrite(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		gate     Gate
