@@ -234,6 +234,8 @@ func (r *reader) atom() (any, error) {
 	}
 	word := string(r.src[start:r.at])
 	switch {
+	case word == "" && start == len(r.src):
+		return nil, r.fail(start, "the file ends within a value")
 	case word == "":
 		return nil, r.fail(start, "unexpected %q", r.src[start])
 	case word[0] == ':':
