@@ -41,6 +41,9 @@ tidy:
 	  && GOWORK=off $(GO) mod edit -dropreplace github.com/lockcheck/lockcheck tidy.mod \
 	  && mv tidy.mod go.mod && mv tidy.sum go.sum
 
+soak: ## N more of NAME, added to docs/soak.tsv
+	@.ci/soak "$(NAME)" "$(N)"
+
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./checker/... ./reference/...
 
