@@ -218,7 +218,8 @@ func (c *check) applies(ctx context.Context, k *Case) (result.Status, string) {
 
 func (c *check) newEnv(ctx context.Context, k *Case) *Env {
 	return &Env{Case: k, Scene: c.work.NewScene(k.ID), Description: c.desc, Lease: c.lease,
-		Rand: Rand(c.o.Seed, k.ID), ctx: ctx, harness: c.h, prefix: c.prefix(), seed: caseSeed(c.o.Seed, k.ID), stalled: c.stalled}
+		Rand: Rand(c.o.Seed, k.ID), ctx: ctx, harness: c.h, prefix: c.prefix(), seed: caseSeed(c.o.Seed, k.ID), stalled: c.stalled,
+		began: c.work.Recorder.Now()}
 }
 
 // Rand is the source that a case is given under a seed of the run: what it

@@ -32,7 +32,8 @@ type Env struct {
 	prefix  string
 	seed    uint64
 	stalled func(ctx context.Context, since int64) time.Duration
-	parent  *Env // of a part of a case: what it finds is the whole's
+	began   int64 // in time of the run
+	parent  *Env  // of a part of a case: what it finds is the whole's
 
 	mu        sync.Mutex
 	statuses  []result.Status
@@ -255,6 +256,10 @@ func (e *Env) Expect(what string, err error, right ...lockspec.Outcome) bool {
 	if got.Effect() == lockspec.Unknown {
 		e.Inconclusive("%s: %v", what, err)
 		return false
+	}
+	if late := e.stalled(e.ctx, e.began); (got == lockspec.Lost || got == lockspec.NotHeld) && late > e.unseen() {
+		e.Inconclusive("%s answered %s, right is %s; this machine stalled for %s meanwhile", what, got, words(right), late.Round(time.Millisecond))
+		return false // who cannot run cannot renew
 	}
 	e.Fail(checker.Contract, "outcome", "%s answered %s, right is %s", what, got, words(right))
 	return false

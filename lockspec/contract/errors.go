@@ -206,6 +206,6 @@ func lossReasons(ctx context.Context, e *Env) {
 		f := s.by(about(taken, checker.Contract, "reasons-alike", "%s, whose lease ran out, and %s, whose key was given to another, were both lost for the reason %q",
 			expired.ID, taken.ID, one))
 		f.Tenures = []string{expired.ID, taken.ID}
-		e.accuse(f)
+		e.suspect(ctx, since, f) // one that was kept from renewing expired too
 	}
 }

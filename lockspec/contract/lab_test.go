@@ -3,6 +3,7 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -10,10 +11,17 @@ import (
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
+	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference"
 	"github.com/lockcheck/lockcheck/reference/memory"
 	"github.com/lockcheck/lockcheck/reports/result"
 )
+
+// TestMain lets the test binary be the driver of process-level cases.
+func TestMain(m *testing.M) {
+	driver.Main(skewed(openDriver))
+	os.Exit(m.Run())
+}
 
 // fault makes a lab's lock wrong, or claim something else. Each field may be
 // nil.
@@ -82,20 +90,16 @@ func (l *lab) engine(node string) (*reference.Engine, error) {
 }
 
 // shared is a client of an engine that others use too.
-type shared struct {
-	lockspec.Client
-	backend reference.Backend
-}
+type shared struct{ lockspec.Client }
 
-func (shared) Close() error             { return nil }
-func (s shared) raw() reference.Backend { return s.backend }
+func (shared) Close() error { return nil }
 
 func (l *lab) Open(_ context.Context, node string) (lockspec.Client, error) {
 	e, err := l.engine(node)
 	if err != nil {
 		return nil, err
 	}
-	var c lockspec.Client = shared{e.Client(), l.backend()}
+	var c lockspec.Client = shared{e.Client()}
 	if l.fault.client != nil {
 		c = l.fault.client(c)
 	}
@@ -112,14 +116,6 @@ func (l *lab) Describe() lockspec.Description {
 		l.fault.claims(&d)
 	}
 	return d
-}
-
-// OpenAt implements contract.Misdirector.
-func (l *lab) OpenAt(context.Context, contract.Misdirection) (lockspec.Client, error) {
-	if l.fault.misdirected == nil {
-		return nil, lockspec.ErrUnsupported
-	}
-	return l.fault.misdirected, nil
 }
 
 func (l *lab) Requests(ctx context.Context, op, key string) (int, error) {
@@ -193,3 +189,18 @@ func caseOf(t testing.TB, r *result.Report, id string) *result.Case {
 	t.Fatalf("the report has no case %s", id)
 	return nil
 }
+
+// openDriver is the lock of a driver process: the same engine, over the server
+// that the URL names.
+func openDriver(_ context.Context, at driver.Target) (driver.Lock, error) {
+	e, err := reference.New(memory.Dial(at.Endpoints[0], nil), &reference.Options{Lease: labLease})
+	return driven{e}, err
+}
+
+type driven struct{ engine *reference.Engine }
+
+func (d driven) Describe() lockspec.Description {
+	return d.engine.Client().(lockspec.Describer).Describe()
+}
+func (d driven) Client(string) (lockspec.Client, error) { return shared{d.engine.Client()}, nil }
+func (d driven) Close() error                           { return d.engine.Close() }

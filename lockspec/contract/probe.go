@@ -111,10 +111,24 @@ func (c *check) runProbes(ctx context.Context, e *Env) {
 				defer mu.Unlock()
 				c.noteClaim(e, p.feature, claim, why)
 			}()
+			start := time.Now()
 			claim, why = p.run(ctx, e.sub(fmt.Sprintf("probe%d", n)))
+			claim, why = e.believe(ctx, start, p.feature, claim, why)
 		})
 	}
 	all.Wait()
+}
+
+// believe doubts that a claim is false where this machine stalled while it was
+// tried: whoever cannot run cannot renew. Tokens need no time.
+func (e *Env) believe(ctx context.Context, since time.Time, f lockspec.Feature, claim history.Claim, why string) (history.Claim, string) {
+	if claim != history.False || f == lockspec.Fencing {
+		return claim, why
+	}
+	if stalled := e.Stalled(ctx, since); stalled > e.unseen() {
+		return history.Unproven, fmt.Sprintf("%s; this machine stalled for %s meanwhile", why, stalled.Round(time.Millisecond))
+	}
+	return claim, why
 }
 
 func (c *check) noteClaim(e *Env, f lockspec.Feature, claim history.Claim, why string) {
@@ -141,7 +155,7 @@ func (c *check) noteClaim(e *Env, f lockspec.Feature, claim history.Claim, why s
 // sub is the same case with keys of its own.
 func (e *Env) sub(name string) *Env {
 	return &Env{Case: e.Case, Scene: e.Scene, Description: e.Description, Lease: e.Lease, Rand: e.Rand, ctx: e.ctx, harness: e.harness,
-		prefix: e.prefix + name + "/", seed: e.seed, stalled: e.stalled, parent: e}
+		prefix: e.prefix + name + "/", seed: e.seed, stalled: e.stalled, began: e.began, parent: e}
 }
 
 func (e *Env) ask(key string, m lockspec.RenewMode) lockspec.Request {

@@ -33,10 +33,10 @@ func redEFHI() []redRow {
 		{"E03", "takes every answer to a renewal for a good one", "loss-signal", "never", fault{backend: on("E03", wrong{renew: deaf})}},
 		{"E04", "held looks at a local flag that nobody clears", "loss-signal", "resurrected", fault{client: leases("E04", alwaysHeld)}},
 		{"E07", "the loss waits for an answer to the renewal", "loss-signal", "never", fault{client: leases("E07", neverLost)}},
-		{"E08", "takes no answer for a refusal", "renewal", "not-retried", fault{backend: on("E08", wrong{renew: impatient})}},
+		{"E08", "takes no answer for a refusal", "renewal", "not-retried", fault{backend: on("E08", wrong{renew: hasty})}},
 		{"E09", "retries a refusal", "renewal", "refused-and-retried", fault{backend: on("E09", wrong{renew: stubborn})}},
 		{"E10", "asks the service for four times the lease it grants", "liveness", "takeover", fault{backend: on("E10", longer)}},
-		{"E11", "hands out whatever it is granted, whenever that is", "contract", "late-grant", fault{client: naively("E11")}},
+		{"E11", "hands out whatever it is granted, whenever that is", "contract", "late-grant", naively("E11")},
 		{"E12", "renews by setting the key", "renewal", "recreated", fault{backend: on("E12", wrong{renew: setting})}},
 		{"E14", "grants leases below its own minimum", "contract", "lease-out-of-range", fault{
 			claims: func(d *lockspec.Description) { d.Bounds.LeaseMin = 100 * time.Millisecond }}},
@@ -69,27 +69,65 @@ func redEFHI() []redRow {
 }
 
 // TestRedEFHI sees each case fail once. Most of the time of a case is spent
-// waiting, so many run at once.
+// waiting, so several run at once. Where the machine stalls a case may be
+// inconclusive, or see something else; then it is tried again.
 func TestRedEFHI(t *testing.T) {
 	rows := redEFHI()
-	reports := make([]*result.Report, len(rows))
-	errs := make([]error, len(rows))
+	wrong := make([]error, len(rows))
 	atOnce(len(rows), func(n int) {
-		reports[n], errs[n] = check(t, newLab(t, rows[n].fault), rows[n].id)
+		wrong[n] = eventually(3, func() error {
+			r, err := check(t, newLab(t, rows[n].fault), rows[n].id)
+			if err != nil {
+				return err
+			}
+			return finds(r, rows[n].id, rows[n].kind, rows[n].rule)
+		})
 	})
 	for n, row := range rows {
 		t.Run(row.id+" "+row.wrong, func(t *testing.T) {
-			if errs[n] != nil {
-				t.Fatal(errs[n])
+			if wrong[n] != nil {
+				t.Error(wrong[n])
 			}
-			wantFinding(t, reports[n], row.id, row.kind, row.rule)
 		})
 	}
 }
 
+func eventually(tries int, f func() error) (err error) {
+	for range tries {
+		if err = f(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// finds says what is missing where the case did not fail for that reason.
+func finds(r *result.Report, id, kind, rule string) error {
+	var seen []string
+	for _, f := range r.Findings {
+		if f.Case != id {
+			continue
+		}
+		if string(f.Kind) == kind && f.Rule == rule && (f.Certainty == "certain" || f.Observed) {
+			if len(f.Events) == 0 && kind != "contract" {
+				return fmt.Errorf("a finding without evidence: %+v", f)
+			}
+			return nil
+		}
+		seen = append(seen, string(f.Kind)+"/"+f.Rule+": "+f.Message)
+	}
+	status := ""
+	for _, c := range r.Cases {
+		if c.ID == id {
+			status = string(c.Status) + " " + c.Reason
+		}
+	}
+	return fmt.Errorf("no finding %s/%s; %s %.300q", kind, rule, status, seen[:min(3, len(seen))])
+}
+
 // atOnce calls f(0) to f(n-1), some of them at a time.
 func atOnce(n int, f func(int)) {
-	slots := make(chan struct{}, 8)
+	slots := make(chan struct{}, 6)
 	var all sync.WaitGroup
 	for i := range n {
 		slots <- struct{}{}
@@ -101,25 +139,8 @@ func atOnce(n int, f func(int)) {
 	all.Wait()
 }
 
-func wantFinding(t *testing.T, r *result.Report, id, kind, rule string) {
-	t.Helper()
-	c := caseOf(t, r, id)
-	if c.Status != result.Fail {
-		t.Fatalf("%s: %s", c.Status, c.Reason)
-	}
-	for _, f := range r.Findings {
-		if f.Case == id && string(f.Kind) == kind && f.Rule == rule {
-			if len(f.Events) == 0 && kind != "contract" {
-				t.Errorf("a finding without evidence: %+v", f)
-			}
-			return
-		}
-	}
-	t.Errorf("no finding %s/%s: %+v", kind, rule, r.Findings)
-}
-
 // TestEveryCaseOfEFHIIsSeenRed: the table names every case of these groups.
-// E15 is seen red with processes, in driven_test.go.
+// E15 is seen red with processes, in skewed_test.go.
 func TestEveryCaseOfEFHIIsSeenRed(t *testing.T) {
 	red := map[string]bool{"E15": true}
 	for _, row := range redEFHI() {
@@ -232,7 +253,7 @@ func deaf(ctx context.Context, b reference.Backend, c reference.Claim) error {
 	return nil
 }
 
-func impatient(ctx context.Context, b reference.Backend, c reference.Claim) error {
+func hasty(ctx context.Context, b reference.Backend, c reference.Claim) error {
 	ctx, cancel := context.WithTimeout(ctx, labLease/15)
 	defer cancel()
 	if err := b.Renew(ctx, c); err != nil {
@@ -330,13 +351,13 @@ func (f folding) Release(ctx context.Context, c reference.Claim) error {
 	return f.Backend.Release(ctx, c)
 }
 
-// acquiring replaces what a client's Acquire does.
-type acquiring struct {
+// answering replaces what a client's Acquire does.
+type answering struct {
 	lockspec.Client
 	acquire func(context.Context, lockspec.Request) (lockspec.Lease, error)
 }
 
-func (a acquiring) Acquire(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+func (a answering) Acquire(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
 	return a.acquire(ctx, r)
 }
 
@@ -355,7 +376,7 @@ type powerful interface {
 // leases changes the leases of one case.
 func leases(id string, change func(powerful) lockspec.Lease) func(lockspec.Client) lockspec.Client {
 	return func(c lockspec.Client) lockspec.Client {
-		return acquiring{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+		return answering{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
 			l, err := c.Acquire(ctx, r)
 			if err != nil || !strings.Contains(r.Key, "/"+id+"/") {
 				return l, err
@@ -400,17 +421,23 @@ func (g gone) Cause() error {
 }
 
 // naively asks the backend as long as it takes, and believes its answer.
-func naively(id string) func(lockspec.Client) lockspec.Client {
-	return func(c lockspec.Client) lockspec.Client {
-		return acquiring{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
-			raw, ok := c.(interface{ raw() reference.Backend })
-			if !ok || !strings.Contains(r.Key, "/"+id+"/") {
-				return c.Acquire(ctx, r)
-			}
-			claim := reference.Claim{Key: r.Key, Owner: "naive", Lease: r.Lease, Count: 1}
-			g, err := raw.raw().Attempt(context.WithoutCancel(ctx), claim)
-			return naive{raw.raw(), claim, g}, err
-		}}
+func naively(id string) fault {
+	var raw atomic.Pointer[reference.Backend]
+	return fault{
+		backend: func(b reference.Backend) reference.Backend {
+			raw.Store(&b)
+			return b
+		},
+		client: func(c lockspec.Client) lockspec.Client {
+			return answering{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+				if !strings.Contains(r.Key, "/"+id+"/") {
+					return c.Acquire(ctx, r)
+				}
+				claim := reference.Claim{Key: r.Key, Owner: "naive", Lease: r.Lease, Count: 1}
+				g, err := (*raw.Load()).Attempt(context.WithoutCancel(ctx), claim)
+				return naive{*raw.Load(), claim, g}, err
+			}}
+		},
 	}
 }
 
@@ -428,7 +455,7 @@ func (n naive) Held(context.Context) error        { return nil }
 // outcomes says one thing for another.
 func outcomes(id string, right, wrong error) func(lockspec.Client) lockspec.Client {
 	return func(c lockspec.Client) lockspec.Client {
-		return acquiring{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+		return answering{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
 			l, err := c.Acquire(ctx, r)
 			if errors.Is(err, right) && strings.Contains(r.Key, "/"+id+"/") {
 				err = wrong
@@ -439,7 +466,7 @@ func outcomes(id string, right, wrong error) func(lockspec.Client) lockspec.Clie
 }
 
 func cancelledIsBusy(c lockspec.Client) lockspec.Client {
-	return acquiring{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+	return answering{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
 		l, err := c.Acquire(ctx, r)
 		if lockspec.OutcomeOf(err) == lockspec.Cancelled && strings.Contains(r.Key, "/H03/") {
 			err = errors.Join(err, lockspec.ErrBusy)
@@ -452,13 +479,21 @@ func cancelledIsBusy(c lockspec.Client) lockspec.Client {
 func fullAfter(room int64) func(lockspec.Client) lockspec.Client {
 	var n atomic.Int64
 	return func(c lockspec.Client) lockspec.Client {
-		return acquiring{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+		return answering{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
 			if strings.Contains(r.Key, "/I06/") && n.Add(1) > room {
 				return nil, lockspec.ErrBusy
 			}
 			return c.Acquire(ctx, r)
 		}}
 	}
+}
+
+// OpenAt implements contract.Misdirector.
+func (l *lab) OpenAt(context.Context, contract.Misdirection) (lockspec.Client, error) {
+	if l.fault.misdirected == nil {
+		return nil, lockspec.ErrUnsupported
+	}
+	return l.fault.misdirected, nil
 }
 
 // Clients that are configured wrongly.

@@ -131,7 +131,11 @@ func (e *Env) afterSlowReply(ctx context.Context, t *workload.Tenure, every time
 	struck, n := time.Now(), e.MustRequests(ctx, "renew", t.Key)
 	e.MustSleep(ctx, hold)
 	s.MustLift(ctx)
-	e.awaitRequests(ctx, "renew", t.Key, n, 2*(every+hold))
+	if !e.awaitRequests(ctx, "renew", t.Key, n, 2*(every+hold)) {
+		e.suspect(ctx, struck, s.by(about(t, checker.Renewal, "too-seldom", "the reply to a renewal of %s took %s; no other renewal came within %s",
+			t.ID, hold, 2*(every+hold))))
+		e.stop()
+	}
 	e.inTime(ctx, struck, time.Since(struck), hold+slack(every)+e.Lease/20, s.by(about(t, checker.Renewal, "too-seldom",
 		"the reply to a renewal of %s took %s; the next renewal came late", t.ID, hold)))
 }

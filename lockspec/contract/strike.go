@@ -49,8 +49,8 @@ func (e *Env) MustSeed(ctx context.Context, key, owner string, lease time.Durati
 	return e.mustStrike(ctx, evicted(key), func() error { return p.Seed(ctx, key, owner, lease) })
 }
 
-// MustEvict makes the service drop a key. That nobody held it is an error of
-// ours: nothing was struck.
+// MustEvict makes the service drop a key. Where nobody held it nothing was
+// struck.
 func (e *Env) MustEvict(ctx context.Context, key string) *Strike {
 	p := power[Evicter](e, "evict keys")
 	return e.mustStrike(ctx, evicted(key), func() error { return p.Evict(ctx, key) })
@@ -88,11 +88,11 @@ func (e *Env) mustStrike(ctx context.Context, f history.Event, do func() error) 
 }
 
 // mustWork ends the case where a power failed: as inconclusive where its time
-// was up, else as an error of ours.
+// was up or there was nothing to strike, else as an error of ours.
 func (e *Env) mustWork(ctx context.Context, what string, err error) {
 	switch {
 	case err == nil:
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, lockspec.ErrNotHeld):
 		e.Inconclusive("%s: %v", what, err)
 		e.stop()
 	case errors.Is(err, lockspec.ErrUnsupported):
