@@ -56,6 +56,7 @@ func (d *shard) crowded(h *hold, met []*hold, message string) {
 	if d.model.Kind == ModelMutex {
 		for _, i := range met {
 			f.Tenures, f.Events = []string{i.id, h.id}, []int64{i.got.Index, h.got.Index}
+			f.Message = fmt.Sprintf("%s surely held %q when %s was granted it at %s", i.id, h.key.name, h.id, Clock(h.got.Time))
 			d.suspect(f, h, i)
 		}
 		return
