@@ -163,7 +163,12 @@ func runTarget(parent context.Context, d *deps, f runFlags, text string) error {
 	defer cancel()
 	defer context.AfterFunc(hard, func() { os.Exit(int(result.ExitInterrupted)) })()
 	r := &run{d: d, f: f, t: t, cases: cases, only: only, outputs: outputs, progress: newProgress(d)}
-	return r.all(ctx)
+	err = r.all(ctx)
+	if e := (*exitError)(nil); errors.As(err, &e) && e.err != nil && ctx.Err() != nil {
+		// What failed while the run was being ended failed because of that.
+		return exit(result.ExitInterrupted, "interrupted before there was anything to judge (%w)", err)
+	}
+	return err
 }
 
 // run is one run under way.

