@@ -303,6 +303,14 @@ func TestBusy(t *testing.T) {
 		{"nobody", plain, `
 			0 p1 acquire
 			1 p1 acquire busy`, "fail contract/unexplained-busy"},
+		{"a renewal whose reply came after the loss", head(lockspec.Leased, "auto-renew=proven", "takeover=20", "pause"), `
+			0   p1 acquire
+			5   p1 acquire ok t1 lease=100
+			30  p1 renewed t1 lease=100 sent=29
+			100 fault f1 stall n1 observed 60 100
+			100 p1 lost t1 driver=100
+			190 p2 acquire
+			191 p2 acquire busy`, "pass"},
 		{"another attempt, where tries are not strict", head(lockspec.Leased), `
 			0 p1 acquire ask=100
 			1 p1 acquire busy

@@ -81,7 +81,7 @@ func (r *record) latestLanding(t *Tenure) (Moment, time.Duration) {
 	for _, n := range t.renewals {
 		landed, lease = later(landed, n.reply), max(lease, n.lease)
 	}
-	if t.Session || r.selfRenewing(t) && !t.seesRenew || t.shared {
+	if t.Session || r.selfRenewing(t) || t.shared {
 		landed = never
 		for _, l := range t.losses {
 			landed = earlier(landed, l.latest)

@@ -145,6 +145,7 @@ func (s labStruck) Lift(ctx context.Context) error {
 }
 
 func (l *lab) Evict(ctx context.Context, key string) error { return l.admin.Evict(ctx, key) }
+func (l *lab) Empty(ctx context.Context) error             { return l.admin.Restart(ctx) }
 func (l *lab) Restart(ctx context.Context) error           { return l.admin.Restart(ctx) }
 func (l *lab) Stop(ctx context.Context) error              { return l.admin.Stall(ctx) }
 func (l *lab) Continue(ctx context.Context) error          { return l.admin.Resume(ctx) }

@@ -164,6 +164,7 @@ func releaseRetried(ctx context.Context, e *Env) {
 }
 
 func renewalsEnd(ctx context.Context, e *Env) {
+	power[TrafficCounter](e, "count requests")
 	count := func() int { return e.MustRequests(ctx, "renew", e.Key("k")) }
 	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", lockspec.RenewAuto))
 	e.MustSleep(ctx, t.Lease)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,17 +21,21 @@ import (
 )
 
 // skewed opens locks of nodes whose clock can be put wrong: skewed:// is the
-// reference engine, wall:// trusts its own wall clock more than the service.
+// reference engine, wall:// trusts its own wall clock more than the service, and
+// of longer:// the service keeps keys for longer than it says.
 func skewed(other driver.Opener) driver.Opener {
 	return func(ctx context.Context, at driver.Target) (driver.Lock, error) {
 		u, err := url.Parse(at.URL)
-		if err != nil || u.Scheme != "skewed" && u.Scheme != "wall" {
+		if err != nil || !slices.Contains([]string{"skewed", "wall", "longer"}, u.Scheme) {
 			return other(ctx, at)
 		}
 		d := &skewable{clock: fakeclock.NewView(fakeclock.Real())}
 		b := memory.Dial(u.Host, nil)
-		if u.Scheme == "wall" {
+		switch u.Scheme {
+		case "wall":
 			b = wallClocked{b, d}
+		case "longer":
+			b = keysLonger(b)
 		}
 		d.engine, err = reference.New(b, &reference.Options{Lease: labLease, Clock: d.clock})
 		return d, err

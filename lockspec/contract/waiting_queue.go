@@ -16,7 +16,7 @@ const arrivals = 10 * time.Millisecond
 func (e *Env) mustQueue(ctx context.Context, node, key string, n int) []*waiter {
 	var queue []*waiter
 	for range n {
-		queue = append(queue, e.await(ctx, e.MustProcess(ctx, node), key, e.Lease+time.Duration(n)*e.soon()))
+		queue = append(queue, e.await(ctx, e.MustProcess(ctx, node), key, 10*e.Lease+time.Duration(n)*e.soon()))
 		e.MustSleep(ctx, arrivals)
 	}
 	return queue
@@ -70,6 +70,7 @@ func (e *Env) mustNext(ctx context.Context, queue []*waiter) *waiter {
 // onlyOnePolls counts what one waiter asks, and what ten do in the same time.
 func onlyOnePolls(ctx context.Context, e *Env) {
 	const waiters = 10
+	power[TrafficCounter](e, "count requests")
 	p := e.MustProcess(ctx, "n1")
 	asked := func(key string, n int) int {
 		t := e.MustAcquire(ctx, p, e.ask(key, e.Renewal()))

@@ -26,6 +26,7 @@ type Scene struct {
 
 	run      *Run
 	mu       sync.Mutex
+	last     int64 // index of the event recorded last
 	findings []checker.Finding
 }
 
@@ -42,14 +43,22 @@ func (s *Scene) Recorder() *history.Recorder { return s.run.Recorder }
 // Record stamps and keeps an event of the case.
 func (s *Scene) Record(e *history.Event) int64 {
 	e.Case = s.Case
-	return s.run.Recorder.Record(e)
+	index := s.run.Recorder.Record(e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = max(s.last, index)
+	return index
 }
 
 // Find notes a finding that the workload itself made: a wrong answer that no
-// interval shows.
+// interval shows. Without events of its own it is given the one recorded last:
+// the answer that was just looked at, or where the history stood.
 func (s *Scene) Find(f checker.Finding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(f.Events) == 0 {
+		f.Events = []int64{s.last}
+	}
 	s.findings = append(s.findings, f)
 }
 
