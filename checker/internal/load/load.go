@@ -108,7 +108,7 @@ func (l *Load) answer(c *client, e *history.Event) {
 	case l.o.Unknown && l.rng.IntN(100) == 0:
 		e.Type, e.Error = history.Info, lockspec.Unavailable
 		l.rename(c)
-	case k.holder != nil && !l.o.Fresh && !l.wrong:
+	case k.holder != nil && !l.o.Fresh && !l.overlaps(k):
 		e.Type, e.Error = history.Fail, lockspec.Busy
 	default:
 		l.wrong = l.wrong && k.holder == nil
@@ -118,3 +118,7 @@ func (l *Load) answer(c *client, e *history.Event) {
 		e.Type, e.Tenure, e.Token, e.Lease = history.OK, c.tenure, c.token, lease
 	}
 }
+
+// overlaps says whether it is time for a grant that comes too soon, while
+// another surely holds.
+func (l *Load) overlaps(k *key) bool { return l.wrong && k.holder.open == "" && k.holder.tenure != "" }
