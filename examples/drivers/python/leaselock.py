@@ -8,8 +8,8 @@ the deliberate faults (WRONG), which show what lockcheck finds.
 
 import collections
 import json
+import os
 import random
-import secrets
 import socket
 import threading
 import time
@@ -163,7 +163,7 @@ class Lock:
     def _attempt(self, key, lease, renew, changed):
         # An owner of its own for each attempt: whatever became of an earlier
         # one, this one cannot be taken for it.
-        owner = f"{self.name}-{secrets.token_hex(8)}"
+        owner = f"{self.name}-{os.urandom(8).hex()}"
         sent = time.monotonic_ns()
         ask = {"op": "acquire", "key": key, "owner": owner, "lease_ns": self.asked(lease)}
         try:
