@@ -60,7 +60,7 @@ func checkDriver(ctx context.Context, d *deps, config driver.Config, lease time.
 		config.Guard = guard
 		defer guard.Close()
 	}
-	fmt.Fprintln(d.err, "trying every rule; this takes a quarter of a minute or so")
+	fmt.Fprintln(d.err, "trying every rule; this takes half a minute or so")
 	found, err := driver.Conform(ctx, config, &driver.ConformOptions{Lease: lease})
 	if err != nil {
 		return exit(result.ExitUnavailable, "%w", err)

@@ -56,7 +56,7 @@ func (c *Conformance) Kept() bool {
 // ConformOptions say how a driver is tried.
 type ConformOptions struct {
 	Lease   time.Duration // to ask for; 0: 1 s, within what the driver accepts
-	Workers int           // trials at a time, each with drivers of its own; 0: 4
+	Workers int           // trials at a time, each with drivers of its own; 0: as many as there are cores, 2 to 4
 
 	_ struct{}
 }
@@ -73,7 +73,7 @@ func Conform(ctx context.Context, config Config, opts *ConformOptions) (*Conform
 		o = *opts
 	}
 	if o.Workers == 0 {
-		o.Workers = 4
+		o.Workers = min(max(runtime.NumCPU(), 2), 4)
 	}
 	command, err := orSelf(config.Command)
 	if err != nil {
@@ -110,8 +110,10 @@ type conformance struct {
 func (c *conformance) introduce(ctx context.Context) error {
 	var err error
 	c.attempt(ctx, "hello", func(a *attempt) {
-		w := a.mustStart("n1")
-		defer w.end()
+		var w *wire
+		if w, err = a.start("n1"); err != nil {
+			return
+		}
 		k := w.hello(Version)
 		got := w.await(k, helloDefault)
 		switch {
@@ -124,8 +126,8 @@ func (c *conformance) introduce(ctx context.Context) error {
 			a.introduction(w, k, got)
 		}
 	})
-	if c.hello.Outcome != lockspec.OK && err == nil {
-		err = &Broken{Node: "n1", What: "it cannot be started"}
+	if err == nil && c.hello.Outcome != lockspec.OK {
+		err = ctx.Err()
 	}
 	return err
 }

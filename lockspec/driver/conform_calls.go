@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -197,27 +198,38 @@ func tryCancel(a *attempt) {
 
 // tryVersion says hello in a version that nobody speaks.
 func tryVersion(a *attempt) {
-	w := a.mustStart("n1")
-	w.expectEnd()
 	a.tried()
-	k := w.hello(99)
-	r := w.await(k, helloDefault)
-	const do = "answer unsupported where no version is shared, then exit with 64"
-	if r == nil || r.Outcome != lockspec.Unsupported {
-		a.broken(w.last(), do, "hello with versions [99] was not answered unsupported")
-		return
-	}
-	select {
-	case <-w.process.exited:
-		if code := w.process.cmd.ProcessState.ExitCode(); code != exitUsage {
-			a.broken(k.line, do, "no version was shared, and it exited with %d", code)
+	a.thrice(func(int) func() {
+		w := a.mustStart("n1")
+		w.expectEnd()
+		k := w.hello(99)
+		what := ""
+		if r := w.await(k, k.bound()); r == nil || r.Outcome != lockspec.Unsupported {
+			what = "hello with versions [99] was not answered unsupported"
+		} else {
+			what = w.exitedWith(exitUsage)
 		}
-	case <-time.After(callBound):
-		a.broken(k.line, do, "no version was shared, and it still runs after %v", callBound)
-	}
+		if what == "" {
+			return nil
+		}
+		return func() { a.broken(k.line, "answer unsupported where no version is shared, then exit with 64", "%s", what) }
+	})
 }
 
-// network says whether the driver can be sent to another service.
+// exitedWith says what is wrong with the end of a driver.
+func (w *wire) exitedWith(right int) string {
+	select {
+	case <-w.process.exited:
+	case <-time.After(callBound):
+		return fmt.Sprintf("no version was shared, and it still runs after %v", callBound)
+	}
+	if code := w.process.cmd.ProcessState.ExitCode(); code != right {
+		return fmt.Sprintf("no version was shared, and it exited with %d", code)
+	}
+	return ""
+}
+
+// mustNetwork ends the attempt unless the driver can be sent to another service.
 func (a *attempt) mustNetwork(what string) {
 	if len(a.config.Endpoints) == 0 || a.config.URL != "" {
 		a.gap("%s: no --endpoint", what)
@@ -258,7 +270,7 @@ func (a *attempt) sentTo(endpoint string) *wire {
 	w := a.mustStart("n1")
 	a.tried()
 	k := w.ask(Request{Op: opHello, Versions: []int{Version}, Node: "n1", Incarnation: 1, Endpoints: []string{endpoint}})
-	r := w.await(k, helloDefault)
+	r := w.await(k, k.bound())
 	switch {
 	case r == nil:
 		a.conformance.broken("j", k.line, "connect when the first acquire needs it", "hello waits for a service that does not answer")
@@ -274,10 +286,10 @@ func (w *wire) firstAcquire(right lockspec.Outcome) {
 	k := w.ask(Request{Op: opAcquire, Process: "p1", Key: w.a.newKey(), LeaseMS: Millis(w.a.calm)})
 	r := w.await(k, k.bound())
 	switch {
-	case r == nil && w.await(w.ask(Request{Op: opPing}), time.Second) != nil:
+	case r == nil && w.alive() && w.await(k, 0) == nil:
 		w.a.conformance.broken("g", k.line, "bound every call by its wait and 5 s, and answer unavailable", "an acquire on a service that does not answer is still open after %v", k.bound())
 	case r == nil:
-		w.blame(k)
+		w.mustReply(k)
 	case r.Outcome == lockspec.OK:
 		w.a.conformance.broken("j", w.saidTo(k).line, "use the endpoints that hello names: they win over everything else", "it was granted a key although hello named an endpoint where nobody answers")
 	case r.Outcome != right:

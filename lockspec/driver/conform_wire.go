@@ -2,6 +2,7 @@ package driver
 
 import (
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,7 +23,8 @@ type wire struct {
 	asked   map[int64]*asked
 	leases  map[string]bool // that replies and events have named
 	lastID  int64
-	ending  bool // its end was asked for
+	rubbish string // the last line that was neither reply nor event
+	ending  bool   // its end was asked for
 	over    chan struct{}
 	endOnce sync.Once
 }
@@ -52,22 +54,42 @@ func rawStamp() lockspec.Stamp {
 
 // mustStart starts a driver.
 func (a *attempt) mustStart(node string) *wire {
+	w, err := a.start(node)
+	if err != nil {
+		a.gap("%v", err)
+		a.stop()
+	}
+	return w
+}
+
+func (a *attempt) start(node string) (*wire, error) {
 	p, err := startProcess(&a.config, a.config.Command)
 	if err != nil {
-		a.gap("the driver could not be started: %v", err)
-		a.stop()
+		return nil, &Broken{Node: node, What: fmt.Sprintf("cannot start %q: %v", a.config.Command, err), Err: err}
 	}
 	w := &wire{a: a, node: node, process: p, news: make(chan struct{}), asked: map[int64]*asked{}, leases: map[string]bool{}, over: make(chan struct{})}
 	a.wires = append(a.wires, w)
 	go w.read()
-	return w
+	return w, nil
 }
 
-// mustGreet starts a driver and says hello to it.
+// mustGreet starts a driver and says hello to it. It has answered one before:
+// that it does not now may be a busy machine's fault, unless it is so again.
 func (a *attempt) mustGreet(node string) *wire {
-	w := a.mustStart(node)
-	w.mustReply(w.hello(Version))
-	return w
+	var greeted *wire
+	a.thrice(func(int) func() {
+		w := a.mustStart(node)
+		k := w.hello(Version)
+		if w.await(k, k.bound()) != nil {
+			greeted = w
+			return nil
+		}
+		return func() { w.blame(k) }
+	})
+	if greeted == nil {
+		a.stop()
+	}
+	return greeted
 }
 
 func (a *attempt) endAll() {
@@ -160,6 +182,9 @@ func (w *wire) take(line string) {
 	if err != nil {
 		w.a.conformance.broken("c", line, "print to stderr, and write nothing but replies and events to stdout", "it wrote a line that the protocol does not know: %v", err)
 		if s.reply == nil {
+			w.mu.Lock()
+			w.rubbish = line
+			w.mu.Unlock()
 			return
 		}
 		s.reply.Outcome = lockspec.Failed
@@ -220,7 +245,7 @@ func (w *wire) last() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.said) == 0 {
-		return ""
+		return w.rubbish
 	}
 	return w.said[len(w.said)-1].line
 }
@@ -280,7 +305,9 @@ func (w *wire) mustReply(k *asked) *Reply {
 	r := w.await(k, k.bound())
 	if r == nil {
 		w.blame(k)
-		w.a.stop()
+		if r = w.await(k, 0); r == nil {
+			w.a.stop()
+		}
 	}
 	return r
 }
@@ -296,12 +323,27 @@ func (w *wire) blame(k *asked) {
 		return // its end was noted
 	default:
 	}
-	if k.Op != opPing && w.await(w.ask(Request{Op: opPing}), time.Second) != nil {
+	if w.alive() {
+		if w.await(k, 0) != nil {
+			return // it was slow, not wrong
+		}
 		w.a.conformance.broken("a", k.line, "answer every request, whatever becomes of it: a call is bounded by its wait and 5 s, and then unavailable",
 			"no reply within %v to the request quoted", k.bound())
 		return
 	}
 	w.a.conformance.broken("d", k.line, "read stdin in a thread of its own, and never wait in it for a call", "it stopped answering: no reply within %v to the request quoted, nor to a ping", k.bound())
+}
+
+// alive says whether a ping is answered. A busy machine gets the time it may
+// need, unless this driver was seen to hang before.
+func (w *wire) alive() bool {
+	patience := helloDefault
+	w.a.mu.Lock()
+	if w.a.found["d"].Standing == RuleBroken {
+		patience = time.Second
+	}
+	w.a.mu.Unlock()
+	return w.await(w.ask(Request{Op: opPing}), patience) != nil
 }
 
 // grant is a tenure in a driver.

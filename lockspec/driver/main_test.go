@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	case os.Getenv(envBad) != "":
 		misbehave(os.Getenv(envBad))
 		os.Exit(0)
+	case os.Getenv(envConform) != "":
+		misconform(os.Getenv(envConform))
+		os.Exit(0)
 	case os.Getenv(envHarness) != "" && os.Getenv(EnvDriver) == "":
 		harnessToKill()
 	}
