@@ -212,7 +212,9 @@ func tryVersion(a *attempt) {
 		if what == "" {
 			return nil
 		}
-		return func() { a.broken(k.line, "answer unsupported where no version is shared, then exit with 64", "%s", what) }
+		return func() {
+			a.broken(k.line, "answer unsupported where no version is shared, then exit with 64", "%s", what)
+		}
 	})
 }
 
