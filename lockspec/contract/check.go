@@ -25,18 +25,10 @@ import (
 // that contradicts itself, options that make no sense, a history that cannot
 // be written.
 func Check(ctx context.Context, h Harness, opts *Options) (*result.Report, error) {
-	o := opts.withDefaults()
-	if err := o.validate(); err != nil {
+	c, err := newCheck(h, opts)
+	if err != nil {
 		return nil, err
 	}
-	desc := h.Describe()
-	if desc.Class == "" {
-		desc.Class = lockspec.Leased
-	}
-	if err := desc.Validate(); err != nil {
-		return nil, fmt.Errorf("what %s says of itself: %w", desc.Name, err)
-	}
-	c := &check{o: o, h: h, desc: desc, started: time.Now(), report: newReport(o, desc)}
 	c.chooseLease(ctx)
 	if err := c.probe(ctx); err != nil {
 		return nil, err
@@ -57,12 +49,31 @@ type check struct {
 	started time.Time
 	report  *result.Report
 
+	head    history.Header
 	work    *workload.Run
 	sampler *workload.Sampler
 	log     eventLog
+	judged  func(r *result.Case, events []history.Event) // told of each case; nil: nobody
 	mu      sync.Mutex
 
 	unproven []lockspec.Feature // claims that a probe could not decide
+}
+
+func newCheck(h Harness, opts *Options) (*check, error) {
+	o := opts.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	desc := h.Describe()
+	if desc.Class == "" {
+		desc.Class = lockspec.Leased
+	}
+	if err := desc.Validate(); err != nil {
+		return nil, fmt.Errorf("what %s says of itself: %w", desc.Name, err)
+	}
+	c := &check{o: o, h: h, desc: desc, started: time.Now(), report: newReport(o, desc)}
+	c.report.Notes = o.expired(c.started)
+	return c, nil
 }
 
 func newReport(o *Options, desc lockspec.Description) *result.Report {
@@ -109,8 +120,19 @@ func (c *check) header() history.Header {
 
 // run records and judges every case.
 func (c *check) run(ctx context.Context) error {
-	head := c.header()
-	rec, err := history.NewRecorder(head, &history.Options{Out: c.o.History, Follow: c.log.add})
+	if err := c.begin(); err != nil {
+		return err
+	}
+	results := make([]*result.Case, len(c.o.Cases))
+	c.runAll(ctx, results, false)
+	c.runAll(ctx, results, true)
+	return c.end(results)
+}
+
+// begin starts the history of the run.
+func (c *check) begin() error {
+	c.head = c.header()
+	rec, err := history.NewRecorder(c.head, &history.Options{Out: c.o.History, Follow: c.log.add})
 	if err != nil {
 		return err
 	}
@@ -118,16 +140,20 @@ func (c *check) run(ctx context.Context) error {
 	c.sampler = workload.NewSampler(rec, sampleEvery(c.lease), c.lease/10)
 	if w, ok := c.h.(Observer); ok {
 		w.Observe(rec)
-		defer w.Observe(nil)
 	}
-	results := make([]*result.Case, len(c.o.Cases))
-	c.runAll(ctx, results, &head, false)
-	c.runAll(ctx, results, &head, true)
+	return nil
+}
+
+// end ends the history and reports what became of the cases.
+func (c *check) end(results []*result.Case) error {
 	c.sampler.Stop()
 	for _, r := range results {
 		c.report.Cases = append(c.report.Cases, *r)
 	}
-	if err := rec.Close(); err != nil {
+	if w, ok := c.h.(Observer); ok {
+		w.Observe(nil)
+	}
+	if err := c.work.Recorder.Close(); err != nil {
 		return fmt.Errorf("history: %w", err)
 	}
 	return nil
@@ -136,7 +162,7 @@ func (c *check) run(ctx context.Context) error {
 func sampleEvery(lease time.Duration) time.Duration { return min(lease/20, 50*time.Millisecond) }
 
 // runAll runs the cases that are serial, or those that are not.
-func (c *check) runAll(ctx context.Context, results []*result.Case, head *history.Header, serial bool) {
+func (c *check) runAll(ctx context.Context, results []*result.Case, serial bool) {
 	workers := c.o.Workers
 	if serial {
 		workers = 1
@@ -151,18 +177,18 @@ func (c *check) runAll(ctx context.Context, results []*result.Case, head *histor
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			results[i] = c.runCase(ctx, k, head)
+			results[i] = c.runCase(ctx, k)
 		})
 	}
 	all.Wait()
 }
 
 // runCase runs one case, if it applies, and judges it.
-func (c *check) runCase(ctx context.Context, k *Case, head *history.Header) *result.Case {
+func (c *check) runCase(ctx context.Context, k *Case) *result.Case {
 	r := &result.Case{ID: k.ID, Suite: k.suite(), Name: k.Name, Status: result.Pass}
 	if status, why := c.applies(ctx, k); why != "" {
 		r.Status, r.Reason = status, why
-		if status == result.Unsupported || status == result.NotRun {
+		if status != result.Inconclusive {
 			c.o.Progress.End(k, r)
 			return r
 		}
@@ -174,7 +200,7 @@ func (c *check) runCase(ctx context.Context, k *Case, head *history.Header) *res
 	c.perform(ctx, e)
 	r.Duration = int64(time.Since(start))
 	c.settle(ctx, e)
-	c.judge(r, e, head)
+	c.judge(r, e, &c.head)
 	c.o.Progress.End(k, r)
 	return r
 }
@@ -200,7 +226,7 @@ func (c *check) applies(ctx context.Context, k *Case) (result.Status, string) {
 		case history.False:
 			return result.NotRun, fmt.Sprintf("the claim %s was found false", f)
 		case history.Unproven:
-			if slices.Contains(c.unproven, f) {
+			if slices.Contains(c.unproven, f) && c.o.skip(k.ID, c.started) == nil {
 				return result.Inconclusive, fmt.Sprintf("the claim %s could not be proven", f)
 			}
 		default:
@@ -212,6 +238,9 @@ func (c *check) applies(ctx context.Context, k *Case) (result.Status, string) {
 	}
 	if _, ok := c.h.(NodeHost); k.Nodes > 0 && !ok {
 		return result.Unsupported, "harness cannot run nodes as processes"
+	}
+	if s := c.o.skip(k.ID, c.started); s != nil {
+		return result.Skipped, fmt.Sprintf("%s (until %s)", s.Reason, s.Until.Format(time.DateOnly))
 	}
 	return "", ""
 }
@@ -314,7 +343,8 @@ func (c *check) settle(ctx context.Context, e *Env) {
 // judge merges what the case found, what its history shows and what became of
 // the run.
 func (c *check) judge(r *result.Case, e *Env, head *history.Header) {
-	v := judgeSafely(head, c.log.close(e.Case.ID))
+	events := c.log.close(e.Case.ID)
+	v := judgeSafely(head, events)
 	observed := e.Scene.Findings()
 	own, why := e.outcome()
 	status := result.Of(v.Outcome)
@@ -340,6 +370,9 @@ func (c *check) judge(r *result.Case, e *Env, head *history.Header) {
 		r.Story = nil // what a case did to keep a promise honest is of no interest where it was kept
 	}
 	r.Story = append(slices.Clone(e.story), r.Story...)
+	if c.judged != nil {
+		c.judged(r, events)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.report.AddFindings(r, v.Findings)

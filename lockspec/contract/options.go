@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -21,6 +22,9 @@ type Options struct {
 	Seed    int64            // 0: drawn, and always reported
 	Lease   time.Duration    // to ask for; 0: 500 ms, raised to 30 × the worst gap of a calibration
 	Workers int              // cases at a time; 0: 4
+	Skips   []Skip           // cases that are known to fail
+
+	AllowInconclusive bool // Test logs what is inconclusive, where it would fail the test
 
 	Target  string    // how the report names what is tested; redacted by the caller
 	Tool    string    // and what tests it
@@ -30,6 +34,17 @@ type Options struct {
 
 	Progress Progress      // told what happens; nil: nobody
 	Gate     workload.Gate // of the fenced register; nil: the right one. For tests of the suite itself
+
+	_ struct{}
+}
+
+// Skip suppresses a case for a while. It needs a reason and an end, and makes
+// the report partial where the lock claims what the case is about. After Until
+// the case runs again.
+type Skip struct {
+	Case   string // ID
+	Reason string
+	Until  time.Time
 
 	_ struct{}
 }
@@ -81,14 +96,53 @@ func (o *Options) withDefaults() *Options {
 	return &d
 }
 
+// validate lists everything that is wrong, in one error that matches ErrConfig.
 func (o *Options) validate() error {
-	switch o.Profile {
-	case "", lockspec.Advisory, lockspec.ExclusiveHolder, lockspec.FencedResource:
-	default:
-		return fmt.Errorf("%w: unknown profile %q", lockspec.ErrConfig, o.Profile)
+	var wrong []string
+	if o.Profile != "" && !slices.Contains(lockspec.Profiles(), o.Profile) {
+		wrong = append(wrong, fmt.Sprintf("unknown profile %q", o.Profile))
 	}
 	if o.Lease < 0 {
-		return fmt.Errorf("%w: lease %s is negative", lockspec.ErrConfig, o.Lease)
+		wrong = append(wrong, fmt.Sprintf("lease %s is negative", o.Lease))
+	}
+	for _, s := range o.Skips {
+		wrong = append(wrong, s.problems(o.Cases)...)
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", lockspec.ErrConfig, strings.Join(wrong, "; "))
+}
+
+func (s *Skip) problems(cases []Case) (wrong []string) {
+	if !slices.ContainsFunc(cases, func(k Case) bool { return k.ID == s.Case }) {
+		wrong = append(wrong, fmt.Sprintf("skip of %q: there is no such case", s.Case))
+	}
+	if strings.TrimSpace(s.Reason) == "" {
+		wrong = append(wrong, fmt.Sprintf("skip of %s: it has no reason", s.Case))
+	}
+	if s.Until.IsZero() {
+		wrong = append(wrong, fmt.Sprintf("skip of %s: it has no end", s.Case))
+	}
+	return wrong
+}
+
+// skip is what suppresses the case at the moment, if something does.
+func (o *Options) skip(id string, now time.Time) *Skip {
+	for i := range o.Skips {
+		if s := &o.Skips[i]; s.Case == id && now.Before(s.Until) {
+			return s
+		}
 	}
 	return nil
+}
+
+// expired tells of the skips that suppress nothing any more.
+func (o *Options) expired(now time.Time) (notes []string) {
+	for _, s := range o.Skips {
+		if !now.Before(s.Until) {
+			notes = append(notes, fmt.Sprintf("the skip of %s (%s) ended on %s: the case runs again", s.Case, s.Reason, s.Until.Format(time.DateOnly)))
+		}
+	}
+	return notes
 }

@@ -46,8 +46,8 @@ func (c *check) probe(ctx context.Context) error {
 	for _, f := range c.desc.Features {
 		c.report.Claims[f] = history.Unproven
 	}
-	head := c.header()
-	rec, err := history.NewRecorder(head, &history.Options{Out: c.o.Probes, Follow: c.log.add})
+	c.head = c.header()
+	rec, err := history.NewRecorder(c.head, &history.Options{Out: c.o.Probes, Follow: c.log.add})
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *check) probe(ctx context.Context) error {
 	c.perform(ctx, e)
 	r.Duration = int64(time.Since(start))
 	c.settle(ctx, e)
-	c.judge(r, e, &head)
+	c.judge(r, e, &c.head)
 	r.Story = nil
 	c.noteClock(ctx)
 	c.report.Cases = append(c.report.Cases, *r)
