@@ -132,6 +132,7 @@ func (c *check) run(ctx context.Context) error {
 // begin starts the history of the run.
 func (c *check) begin() error {
 	c.head = c.header()
+	c.log.clear()
 	rec, err := history.NewRecorder(c.head, &history.Options{Out: c.o.History, Follow: c.log.add})
 	if err != nil {
 		return err

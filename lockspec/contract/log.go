@@ -16,6 +16,14 @@ type eventLog struct {
 	byCase map[string][]history.Event
 }
 
+// clear forgets everything: what the probes recorded has other indices and
+// another time than what the cases record.
+func (l *eventLog) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shared, l.byCase = nil, nil
+}
+
 func (l *eventLog) open(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
+	"github.com/lockcheck/lockcheck/lockspec/workload"
 	"github.com/lockcheck/lockcheck/reports/result"
 )
 
@@ -67,8 +68,20 @@ func TestInner(t *testing.T) {
 	}
 	o := inner()[name]
 	o.Lease = labLease
-	contract.Test(t, newLab(t, fault{}), o)
+	contract.Test(t, noticing{newLab(t, fault{})}, o)
 }
+
+// noticing records something that concerns every case whenever a history
+// begins, the probes' too.
+type noticing struct{ *lab }
+
+func (noticing) Observe(rec *history.Recorder) {
+	if rec != nil {
+		workload.RecordStall(rec, "elsewhere", rec.Now(), rec.Now())
+	}
+}
+func (noticing) Settle(context.Context) {}
+func (noticing) Broken() []error        { return nil }
 
 // outcome is what running TestInner came to.
 type outcome struct {
