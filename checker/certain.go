@@ -111,6 +111,9 @@ func (d *shard) placeOne(h *hold) {
 		former.succeeded = former.succeeded || former.got.before(h.asked) || d.model.Kind == ModelFenced && h.token > former.token
 		k.chain.end = d.endOf(former, former.placedAt)
 	}
+	if d.model.Kind == ModelLease {
+		k.active = append(slices.DeleteFunc(k.active, func(i *hold) bool { return d.cannotHold(i, h.got) }), h)
+	}
 	ok := k.chain.place(d.placing(h))
 	k.last = h
 	if ok {
@@ -137,6 +140,10 @@ func (d *shard) replace(h *hold) {
 		n := former.next
 		if n.wrong != nil {
 			c.members = append(c.members, n.id)
+			if n.wrong.f.Certainty != "" && d.direct(former, n) != nil {
+				n.wrong.void = true // what was a doubt is certain now
+				d.unplaced(former, n, c)
+			}
 			c.end = longAgo
 		} else if !c.place(d.placing(n)) {
 			d.unplaced(former, n, c)
@@ -163,10 +170,29 @@ func (d *shard) unplaced(former, h *hold, c chain) {
 	h.placedAt = h.got
 	f := Finding{Kind: Overlap, Rule: "chain", Level: Service, Key: k.name, Tenures: slices.Clone(c.members), Events: []int64{former.got.Index, h.got.Index},
 		Message: fmt.Sprintf("%s was granted %q at %s, before %s can have been over (%s)", h.id, k.name, Clock(h.got.Time), former.id, Clock(c.end.Time))}
-	if d.model.Kind == ModelLease && c.slow {
+	if i := d.direct(former, h); i != nil && c.slow {
+		f.Tenures, f.Events = []string{i.id, h.id}, []int64{i.got.Index, h.got.Index}
+		f.Message = fmt.Sprintf("%s surely held %q when %s was granted it at %s", i.id, k.name, h.id, Clock(h.got.Time))
+	} else if d.model.Kind == ModelLease && c.slow {
 		f.Certainty = "an acquisition took longer than its lease, and there are no tokens to tell the order"
 	}
 	h.wrong = d.suspect(f, h, append(d.known(f.Tenures), h)...)
+}
+
+// direct is a tenure that surely held when h was answered and surely held, too:
+// no order, and no slow tenure between the two, explains that.
+func (d *shard) direct(former, h *hold) *hold {
+	if d.model.Kind != ModelLease || !h.got.before(d.endOf(h, h.asked)) {
+		return nil // it may have been over before its reply came
+	}
+	holds := func(i *hold) bool { return i != h && d.held(i, h.got) && i.got.before(h.got) }
+	if holds(former) {
+		return former
+	}
+	if n := slices.IndexFunc(h.key.active, holds); n >= 0 {
+		return h.key.active[n]
+	}
+	return nil
 }
 
 // known are those of the tenures that have not been forgotten, without the
