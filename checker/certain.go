@@ -95,8 +95,16 @@ func (d *shard) endOf(h *hold, g Moment) Moment {
 	if h.lease == 0 || !d.model.expires() {
 		return h.cut
 	}
-	end, _ := alive(g, h.got, h.lease, h.renewals, d.eps)
+	end, _ := d.alive(h, g)
 	return earlier(end, h.cut)
+}
+
+// alive replays the renewals that are kept.
+func (d *shard) alive(h *hold, g Moment) (end Moment, revived int) {
+	if h.base != nil {
+		return alive(at(max(h.base.lo, g.Time)), at(h.base.hi), h.base.lease, h.renewals, d.eps)
+	}
+	return alive(g, h.got, h.lease, h.renewals, d.eps)
 }
 
 // placeOne places a grant after the last one: see chain.

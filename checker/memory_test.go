@@ -62,3 +62,32 @@ func TestForgets(t *testing.T) {
 		t.Error(sum.Findings)
 	}
 }
+
+// TestLongTenure: one that is renewed a hundred thousand times costs what one
+// that is renewed ten times costs, and still excludes others.
+func TestLongTenure(t *testing.T) {
+	s := NewStream(&history.Header{Class: lockspec.Leased}, Model{Kind: ModelLease}, &StreamOptions{Workers: 1})
+	var n int64
+	add := func(p string, typ history.Type, op history.Op, tenure string) {
+		e := history.Event{Index: n, Time: n * 1e6, Type: typ, Op: op, Process: p, Key: "k", Tenure: tenure, Ask: 10e6}
+		if typ == history.OK {
+			e.Lease = 10e6
+		}
+		s.Add(&e)
+		n++
+	}
+	add("p1", history.Invoke, history.Acquire, "")
+	add("p1", history.OK, history.Acquire, "t1")
+	for range 100_000 {
+		add("p1", history.Invoke, history.Renew, "t1")
+		add("p1", history.OK, history.Renew, "t1")
+	}
+	if kept := len(s.shards[0].holds["t1"].renewals); kept > mostRenewals {
+		t.Errorf("%d renewals are kept", kept)
+	}
+	add("p2", history.Invoke, history.Acquire, "")
+	add("p2", history.OK, history.Acquire, "t2")
+	if sum := s.Close(); sum.Violations != 1 || sum.Findings[0].Rule != "chain" {
+		t.Errorf("%+v", sum)
+	}
+}

@@ -75,6 +75,7 @@ type hold struct {
 	askedFirst Moment   // the first of them
 	sure       Moment   // the last question that was answered ok was asked then
 	renewals   []renewal
+	base       *window // of the last ok renewal that was forgotten
 	suspects   []*suspect
 }
 
@@ -253,7 +254,7 @@ func (d *shard) renewed(h *hold) {
 	if h.lease == 0 || !d.model.chained() {
 		return
 	}
-	if _, n := alive(h.asked, h.got, h.lease, h.renewals, d.eps); n >= 0 {
+	if _, n := d.alive(h, h.asked); n >= 0 {
 		late := h.renewals[n]
 		h.renewals = slices.Delete(h.renewals, n, n+1)
 		if !d.header.Claimed(lockspec.Revives) {
@@ -262,6 +263,33 @@ func (d *shard) renewed(h *hold) {
 		}
 	}
 	d.replace(h)
+	h.trim()
+}
+
+// mostRenewals is how many renewals of a tenure are kept.
+const mostRenewals = 16
+
+// trim forgets the older half of the renewals once there are many. The last one
+// of them takes the place of the grant; what was before it has been explained.
+// Unknown ones are kept where they may still have shortened the lease.
+func (h *hold) trim() {
+	if len(h.renewals) < mostRenewals || !h.renewals[mostRenewals/2-1].ok {
+		return
+	}
+	old := h.renewals[:mostRenewals/2]
+	last := &old[len(old)-1]
+	lo := last.sent
+	if lo == 0 {
+		lo = last.invoke.Time
+	}
+	h.base = &window{lo, last.reply.Time, last.lease}
+	var kept []renewal
+	for _, n := range old {
+		if !n.ok && n.lease < last.lease {
+			kept = append(kept, n)
+		}
+	}
+	h.renewals = append(kept, h.renewals[mostRenewals/2:]...)
 }
 
 func (d *shard) lost(h *hold, o *op) {
