@@ -158,7 +158,7 @@ func (d *shard) replace(h *hold) {
 		} else {
 			continue
 		}
-		c.end = d.endOf(n, n.got)
+		c.end = d.endOf(n, n.placedAt)
 		if !n.doubted() {
 			c.members, c.slow = []string{n.id}, n.slow()
 		}
@@ -183,6 +183,7 @@ func (d *shard) unplaced(former, h *hold, c chain) {
 		f.Message = fmt.Sprintf("%s surely held %q when %s was granted it at %s", i.id, k.name, h.id, Clock(h.got.Time))
 	} else if d.model.Kind == ModelLease && c.slow {
 		f.Certainty = "an acquisition took longer than its lease, and there are no tokens to tell the order"
+		h.placedAt = h.asked // so that what follows rests on nothing but its certain hold
 	}
 	h.wrong = d.suspect(f, h, append(d.known(f.Tenures), h)...)
 }
