@@ -257,12 +257,25 @@ func (e *Env) Expect(what string, err error, right ...lockspec.Outcome) bool {
 		e.Inconclusive("%s: %v", what, err)
 		return false
 	}
-	if late := e.stalled(e.ctx, e.began); (got == lockspec.Lost || got == lockspec.NotHeld) && late > e.unseen() {
-		e.Inconclusive("%s answered %s, right is %s; this machine stalled for %s meanwhile", what, got, words(right), late.Round(time.Millisecond))
-		return false // who cannot run cannot renew
+	f := checker.Finding{Kind: checker.Contract, Rule: "outcome", Message: fmt.Sprintf("%s answered %s, right is %s", what, got, words(right))}
+	if got == lockspec.OK || got == lockspec.Lost || got == lockspec.NotHeld {
+		e.doubt(f) // who cannot run cannot renew
+	} else {
+		e.accuse(f)
 	}
-	e.Fail(checker.Contract, "outcome", "%s answered %s, right is %s", what, got, words(right))
 	return false
+}
+
+// doubt notes a finding that could not be made if somebody had not lost a lease,
+// which nobody can keep on a machine that stalled longer than the lock tolerates
+// since the case began.
+func (e *Env) doubt(f checker.Finding) {
+	tolerated := max(e.unseen(), e.Description.Bounds.Tolerates)
+	if stalled := e.stalled(e.ctx, e.began); stalled > tolerated {
+		e.Inconclusive("%s; this machine stalled for %s meanwhile", f.Message, stalled.Round(time.Millisecond))
+		return
+	}
+	e.accuse(f)
 }
 
 func words(outcomes []lockspec.Outcome) string {

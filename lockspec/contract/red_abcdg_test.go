@@ -65,7 +65,7 @@ func reds() []red {
 		{"A10", "one in ten gets in beside the holder", "overlap/", backendBy(grantsHeld(10)), nil},
 		{"A11", "whoever finds the table being made fails", "contract/outcome", backendBy(func(l *lab, b reference.Backend) spoiled {
 			return spoiled{attempt: func(ctx context.Context, c reference.Claim) (reference.Grant, error) {
-				if firstUse.Add(1) == 7 {
+				if firstUse.Add(1)%20 == 7 {
 					return reference.Grant{}, fmt.Errorf("%w: table exists", lockspec.ErrConfig)
 				}
 				return b.Attempt(ctx, c)
@@ -249,41 +249,55 @@ func reds() []red {
 }
 
 // TestEachCaseSeenRed: with its fault each case fails, for the right reason,
-// and nothing else does.
+// and nothing else does. A machine that stalls may leave one undecided; then it
+// is tried again.
 func TestEachCaseSeenRed(t *testing.T) {
 	for _, row := range reds() {
 		t.Run(row.id+" "+row.fault, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, fault{})
-			if row.make != nil {
-				l.fault = row.make(l, row.id)
-			}
-			var h contract.Harness = l
-			if row.harness != nil {
-				h = row.harness(t, l)
-			}
-			r := checkCase(t, h, row.id)
-			var found []string
-			for _, f := range r.Findings {
-				found = append(found, fmt.Sprintf("%s %s/%s: %s", f.Case, f.Kind, f.Rule, f.Message))
-				if strings.HasPrefix(found[len(found)-1], row.id+" "+row.want) && len(f.Events) == 0 {
-					t.Errorf("a finding names no events: %+v", f)
-				}
-			}
-			if c := caseOf(t, r, row.id); c.Status != result.Fail {
-				t.Errorf("%s: %s", c.Status, c.Reason)
-			}
-			if !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, row.id+" "+row.want) }) {
-				t.Errorf("no finding %s", row.want)
-			}
-			if p := caseOf(t, r, contract.ProbesID); p.Status != result.Pass {
-				t.Errorf("the probes: %s: %s", p.Status, p.Reason)
-			}
-			if t.Failed() {
-				t.Log(strings.Join(found, "\n"))
+			if wrong := eventually(3, func() error { return row.seen(t) }); wrong != nil {
+				t.Error(wrong)
 			}
 		})
 	}
+}
+
+// seen says what is missing: the finding, the case's status, or that nothing
+// else was found.
+func (row red) seen(t *testing.T) error {
+	l := newLab(t, fault{})
+	if row.make != nil {
+		l.fault = row.make(l, row.id)
+	}
+	var h contract.Harness = l
+	if row.harness != nil {
+		h = row.harness(t, l)
+	}
+	r := checkCase(t, h, row.id)
+	found := false
+	var wrong []string
+	for _, f := range r.Findings {
+		text := fmt.Sprintf("%s %s/%s", f.Case, f.Kind, f.Rule)
+		if strings.HasPrefix(text, row.id+" "+row.want) {
+			found = true
+			if len(f.Events) == 0 {
+				wrong = append(wrong, text+" names no events")
+			}
+		}
+		if f.Case != row.id {
+			wrong = append(wrong, "also "+text+": "+f.Message)
+		}
+	}
+	if !found {
+		wrong = append(wrong, "no finding "+row.want)
+	}
+	if c := caseOf(t, r, row.id); c.Status != result.Fail {
+		wrong = append(wrong, fmt.Sprintf("it is %s: %s", c.Status, c.Reason))
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
 }
 
 // TestReds: every case of these groups that is not of the API has its fault.
