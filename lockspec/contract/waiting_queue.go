@@ -89,7 +89,7 @@ func onlyOnePolls(ctx context.Context, e *Env) {
 	}
 	one, ten := asked("one", 1), asked("ten", waiters)
 	if ten > 2*one+waiters {
-		e.doubt(checker.Finding{Kind: checker.Efficiency, Rule: "every-waiter-polls", Message: fmt.Sprintf(
+		e.accuse(checker.Finding{Kind: checker.Efficiency, Rule: "every-waiter-polls", Message: fmt.Sprintf(
 			"%d waiters of one process asked the service %d times, one alone %d times in as long", waiters, ten, one)})
 	}
 }
@@ -119,7 +119,7 @@ func wakesNext(ctx context.Context, e *Env) {
 	}
 	e.Expect("release of the last in a queue", release(), lockspec.OK)
 	if late > 1 {
-		e.doubt(checker.Finding{Kind: checker.Efficiency, Rule: "not-woken", Message: fmt.Sprintf(
+		e.accuse(checker.Finding{Kind: checker.Efficiency, Rule: "not-woken", Message: fmt.Sprintf(
 			"%d of %d local waiters were granted the key more than %s after the local release; the poll bound is %s", late, waiters, at, poll)})
 	}
 }
