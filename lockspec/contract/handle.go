@@ -46,7 +46,7 @@ func cancelledWait(ctx context.Context, e *Env) {
 		start := time.Now()
 		w.cancel()
 		if !w.within(bound + callBound) {
-			e.mustHeedCancel(ctx, bound + callBound)
+			e.mustHeedCancel(ctx, bound+callBound)
 		}
 		e.Expect("a cancelled wait", w.err, lockspec.Cancelled)
 		took := w.at.Sub(start) - e.Stalled(ctx, start)
@@ -100,7 +100,7 @@ func cancelledGrant(ctx context.Context, e *Env) {
 	case err := <-answered:
 		e.Expect("an attempt that was cancelled", err, lockspec.Cancelled, lockspec.OK)
 	case <-time.After(r.Lease + callBound):
-		e.mustHeedCancel(ctx, r.Lease + callBound)
+		e.mustHeedCancel(ctx, r.Lease+callBound)
 	}
 	t := e.mustObtain(ctx, next, "k", since, r.Lease/2, checker.Finding{Kind: checker.Residue, Rule: "orphan",
 		Message: "what an attempt won after it was cancelled was not given back: the key is busy half a lease later"})
@@ -174,7 +174,7 @@ func cancelMeetsGrant(ctx context.Context, e *Env) {
 		e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
 		both.Wait()
 		if !w.within(e.Description.Bounds.Cancel + callBound) {
-			e.mustHeedCancel(ctx, e.Description.Bounds.Cancel + callBound)
+			e.mustHeedCancel(ctx, e.Description.Bounds.Cancel+callBound)
 		}
 		since := time.Now()
 		if w.err == nil {

@@ -160,8 +160,13 @@ func (e *Env) turn(ctx context.Context, p *workload.Process, limit time.Duration
 	t, err := p.Acquire(ctx, r)
 	took := time.Since(start)
 	if lockspec.OutcomeOf(err) == lockspec.Timeout || took > limit && took > limit+e.Stalled(ctx, start) {
-		e.doubt(checker.Finding{Kind: checker.Liveness, Rule: "starved", Key: r.Key, Message: fmt.Sprintf(
-			"a process that alternates with another was not granted the key within %s, ten times what a waiter needs to see a release", limit)})
+		f := checker.Finding{Kind: checker.Liveness, Rule: "starved", Key: r.Key, Message: fmt.Sprintf(
+			"a process that alternates with another was not granted the key within %s, ten times what a waiter needs to see a release", limit)}
+		if e.Stalled(ctx, start) > limit/2 {
+			e.doubt(f)
+		} else {
+			e.accuse(f)
+		}
 	} else {
 		e.Expect("a wait that alternates with another process's", err, lockspec.OK)
 	}
