@@ -16,6 +16,7 @@ type inside struct {
 	store *memory.Store
 	lease time.Duration // that the cases will ask for
 	nodes *engines
+	asked *tally
 }
 
 type engines struct {
@@ -24,11 +25,11 @@ type engines struct {
 }
 
 func newInside(lease time.Duration) inside {
-	return inside{memory.New(nil), lease, &engines{by: map[string]*reference.Engine{}}}
+	return inside{memory.New(nil), lease, &engines{by: map[string]*reference.Engine{}}, &tally{}}
 }
 
 func (h inside) engine() (*reference.Engine, error) {
-	return reference.New(h.store.Backend(nil), &reference.Options{Lease: h.lease})
+	return reference.New(tallied{h.store.Backend(nil), h.asked}, &reference.Options{Lease: h.lease})
 }
 
 // Open implements contract.Harness.
@@ -54,4 +55,52 @@ func (h inside) Describe() lockspec.Description {
 	}
 	defer e.Close()
 	return e.Client().(lockspec.Describer).Describe()
+}
+
+// tally counts what the engines ask of the store.
+type tally struct {
+	mu sync.Mutex
+	by map[[2]string]int // operation and key
+}
+
+func (t *tally) add(op, key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.by == nil {
+		t.by = map[[2]string]int{}
+	}
+	t.by[[2]string{op, key}]++
+}
+
+// of counts what matches; empty words match all.
+func (t *tally) of(op, key string) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, times := range t.by {
+		if (op == "" || op == k[0]) && (key == "" || key == k[1]) {
+			n += times
+		}
+	}
+	return n
+}
+
+// tallied is a backend whose calls are counted, each when it is made.
+type tallied struct {
+	reference.Backend
+	asked *tally
+}
+
+func (b tallied) Attempt(ctx context.Context, c reference.Claim) (reference.Grant, error) {
+	b.asked.add("acquire", c.Key)
+	return b.Backend.Attempt(ctx, c)
+}
+
+func (b tallied) Renew(ctx context.Context, c reference.Claim) error {
+	b.asked.add("renew", c.Key)
+	return b.Backend.Renew(ctx, c)
+}
+
+func (b tallied) Release(ctx context.Context, c reference.Claim) error {
+	b.asked.add("release", c.Key)
+	return b.Backend.Release(ctx, c)
 }

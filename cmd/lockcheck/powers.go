@@ -103,13 +103,19 @@ func holders(states []memory.State) []contract.Holder {
 	return all
 }
 
-// The store in this process can be reached into as well; there are no requests
-// to count or to hold up, and no connections to break.
+// The store in this process can be reached into as well; there are no
+// connections to hold up or to break.
 var _ interface {
+	contract.TrafficCounter
 	contract.Evicter
 	contract.Restarter
 	contract.Inspector
 } = inside{}
+
+// Requests implements contract.TrafficCounter.
+func (h inside) Requests(_ context.Context, op, key string) (int, error) {
+	return h.asked.of(op, key), nil
+}
 
 // Evict implements contract.Evicter.
 func (h inside) Evict(_ context.Context, key string) error {

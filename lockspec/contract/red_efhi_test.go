@@ -73,7 +73,7 @@ func TestRedEFHI(t *testing.T) {
 	rows := redEFHI()
 	wrong := make([]error, len(rows))
 	atOnce(len(rows), func(n int) {
-		wrong[n] = eventually(3, func() error {
+		wrong[n] = eventually(5, func() error {
 			r, err := check(t, newLab(t, rows[n].fault), rows[n].id)
 			if err != nil {
 				return err
