@@ -135,7 +135,7 @@ func ints(ns []int64) string {
 func (t *text) stories() {
 	for i := range t.r.Cases {
 		c := &t.r.Cases[i]
-		if len(c.Landed) == 0 {
+		if len(c.Landed) == 0 || len(c.Story) == 0 {
 			continue
 		}
 		t.line("What happened in %s, %s", c.ID, c.Name)
