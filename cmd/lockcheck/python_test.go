@@ -32,33 +32,52 @@ func TestPythonExample(t *testing.T) {
 	if !strings.Contains(c.out, "13 rules kept, 0 broken, 1 not tried") || strings.Contains(c.out, "not tried:") {
 		t.Error(c.out)
 	}
-	(&cli{}).run(t, "run", "exec:"+command, "--endpoint", server, "--seed", "1").want(t, result.ExitOK)
+	verdictOf(t, "run", "exec:"+command, "--endpoint", server, "--seed", "1").want(t, result.ExitOK)
 }
 
 // TestPythonWrong: each deliberate fault of the example is found, for the right
-// reason.
+// reason. Which of two findings comes first may depend on who looks first.
 func TestPythonWrong(t *testing.T) {
 	command, server := python(t), served(t)
-	for _, test := range []struct{ wrong, only, kind, rule, says string }{
-		{"release-without-owner", "B04", "ownership", "late-release-freed-successor", "freed the lock of"},
-		{"steals", "A02", "overlap", "entitled", "at once"},
-		{"constant-token", "A01", "contract", "false-claim", "claim fencing is false: grant 2 got token 1 after token 1"},
-		{"silent-loss", "A01", "contract", "false-claim", "claim loss-signal is false"},
-		{"no-renewal", "A01", "contract", "false-claim", "claim auto-renew is false"},
-		{"blind-hold-check", "A01", "contract", "false-claim", "claim hold-check is false"},
-		{"promises-double", "A01", "overlap", "entitled", "/lease"},
+	for _, test := range []struct {
+		wrong, only string
+		right       []string // kind/rule: part of the message
+	}{
+		{"release-without-owner", "B04", []string{"ownership/late-release-freed-successor: freed the lock of"}},
+		{"steals", "A02", []string{"overlap/entitled: at once"}},
+		{"constant-token", "A01", []string{"contract/false-claim: claim fencing is false: grant 2 got token 1 after token 1"}},
+		{"silent-loss", "A01", []string{"contract/false-claim: claim loss-signal is false"}},
+		{"no-renewal", "A01", []string{"contract/false-claim: claim auto-renew is false", "renewal/lost: "}},
+		{"blind-hold-check", "A01", []string{"contract/false-claim: claim hold-check is false"}},
+		{"promises-double", "A01", []string{"overlap/entitled: /lease"}},
 	} {
 		t.Run(test.wrong, func(t *testing.T) {
-			t.Parallel()
-			c := (&cli{}).run(t, "run", "exec:"+command+" --wrong "+test.wrong, "--endpoint", server, "--seed", "1", "--case", test.only).want(t, result.ExitViolation)
+			c := verdictOf(t, "run", "exec:"+command+" --wrong "+test.wrong, "--endpoint", server, "--seed", "1", "--case", test.only).want(t, result.ExitViolation)
 			for _, f := range c.report(t).Findings {
-				if string(f.Kind) == test.kind && f.Rule == test.rule && strings.Contains(f.Message, test.says) {
-					return
+				for _, right := range test.right {
+					rule, says, _ := strings.Cut(right, ": ")
+					if string(f.Kind)+"/"+f.Rule == rule && strings.Contains(f.Message, says) {
+						return
+					}
 				}
 			}
-			t.Errorf("no finding %s/%s that says %q:\n%s", test.kind, test.rule, test.says, c.out)
+			t.Errorf("no finding %q:\n%s", test.right, c.out)
 		})
 	}
+}
+
+// verdictOf runs the command until there is a verdict: on a machine that stalls
+// for longer than a lease there is none, and a driver may be slow to start.
+func verdictOf(t *testing.T, args ...string) *cli {
+	t.Helper()
+	c := &cli{}
+	for range 4 {
+		if c.run(t, args...); c.code != result.ExitInconclusive && c.code != result.ExitUnavailable {
+			break
+		}
+		t.Logf("no verdict (exit %d), again", c.code)
+	}
+	return c
 }
 
 // TestDriverCheck: the exit codes, and the report as JSON.
