@@ -98,8 +98,8 @@ func (r *record) placeAll(group []*Tenure) (ok bool, members []string, at *Tenur
 	var c chain
 	c.end = longAgo
 	for _, t := range group {
-		if t.taken() {
-			continue // a fault, or its own end, may have taken it before its reply: it binds nobody
+		if t.taken() || t.Session && t.Paper == nil {
+			continue // taken before its reply, or promised nothing: it binds nobody
 		}
 		if !c.place(r.stay(t)) {
 			return false, c.members, t

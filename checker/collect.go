@@ -115,6 +115,11 @@ func lastOf(events []history.Event) Moment {
 
 func (t *Tenure) finish(r *record) {
 	t.setPaper()
+	if c := r.header.Class; t.untold && t.Session && c != lockspec.Session && c != lockspec.Memory {
+		// A lock of leases that did not say how long it granted: nobody knows
+		// what was promised, so nothing was. What was believed is judged.
+		t.Paper = nil
+	}
 	t.setEntitled(r.faults, r.header.Class == lockspec.Session)
 	t.setBelieved(r.faults, r.header.Claimed(lockspec.AutoRenew))
 }
@@ -238,7 +243,8 @@ func (c *collector) late(e *history.Event) {
 		c.settle(g.call, g.op, e, e.Outcome, history.ReturnType(e.Outcome))
 	case e.Outcome == lockspec.OK && e.Tenure != "":
 		c.forget(g.acquire)
-		c.grant(e, g.acquire).late = true
+		t := c.grant(e, g.acquire)
+		t.late, t.untold = true, true
 	case e.Outcome.Effect() == lockspec.Refused:
 		c.forget(g.acquire)
 		known := attemptOf(g.acquire, e)
@@ -260,6 +266,7 @@ func (c *collector) enter(e *history.Event) {
 		return
 	}
 	s.tenure = c.grant(e, s.invoke)
+	s.tenure.untold = true
 	if e.Driver != 0 {
 		s.tenure.Return = at(e.Driver)
 	}
@@ -419,8 +426,12 @@ func (c *collector) happen(e *history.Event) {
 }
 
 // lost adds a loss signal. Where no proven clock says when it was raised, it
-// may have been raised as early as the last answer that still said "held" was
-// asked for.
+// may have been raised as early as the last answer that came before it was
+// asked for: a driver writes a loss before any reply that it computes later.
+//
+// Counter-example to looking at checks alone: two are granted at once, and each
+// is told its loss right after its release; taken back to their grants, those
+// losses would hide that both had been promised the key.
 func (t *Tenure) lost(arrival Moment, raised int64) {
 	if raised != 0 {
 		m := at(raised)
@@ -430,6 +441,11 @@ func (t *Tenure) lost(arrival Moment, raised int64) {
 	earliest := t.Return
 	for i := range t.checks {
 		if c := &t.checks[i]; c.outcome == lockspec.OK && c.reply.before(arrival) {
+			earliest = later(earliest, c.invoke)
+		}
+	}
+	for i := range t.releases {
+		if c := &t.releases[i]; !c.unknown && c.reply.before(arrival) {
 			earliest = later(earliest, c.invoke)
 		}
 	}

@@ -52,8 +52,13 @@ func (f *Fault) strikes(t *Tenure) bool {
 // killed says whether the fault ended the process that the tenure lived in.
 // An acquisition that was called before the kill was over is the dead
 // process's, even where its reply was read out of the pipe afterwards; a node
-// is started anew only after that.
-func (f *Fault) killed(t *Tenure) bool {
+// is started anew only after that. A kill that neither landed nor is over
+// killed nobody that anybody knows of.
+func (f *Fault) killed(t *Tenure) bool { return (f.Landed || f.End != never) && f.aimedAt(t) }
+
+// aimedAt says whether the fault is a kill of the process that the tenure
+// lived in, whether or not it landed.
+func (f *Fault) aimedAt(t *Tenure) bool {
 	return f.Name == "kill" && slices.Contains(f.Targets, t.Node) && !f.End.before(t.Invoke)
 }
 
@@ -86,6 +91,15 @@ func (f *Fault) onService() bool {
 		}
 	}
 	return false
+}
+
+// onServiceSide says whether the fault strikes the service, its clock or a key:
+// what it counts leases by. A node that did not run has not changed when the
+// service let its lease end.
+func (f *Fault) onServiceSide() bool {
+	return slices.ContainsFunc(f.Targets, func(t string) bool {
+		return t == "service" || t == "clock:service" || strings.HasPrefix(t, "key:")
+	})
 }
 
 // stops says whether the fault keeps the node from running.
@@ -130,6 +144,9 @@ func collectFaults(events []history.Event) []*Fault {
 		case open[e.ID] == nil:
 		case e.Phase == history.Landed:
 			open[e.ID].Landed = true
+			if open[e.ID].Name == "kill" {
+				open[e.ID].End = stamp(e) // nothing to heal: what is asked of the node later is another life's
+			}
 		case e.Phase == history.End:
 			open[e.ID].End = stamp(e)
 		}
@@ -149,8 +166,12 @@ func exited(e *history.Event, seen map[string]Moment) *Fault {
 }
 
 func newFault(e *history.Event, start Moment) *Fault {
-	return &Fault{ID: e.ID, Name: e.Fault, Hazard: e.Hazard, Targets: e.Targets, Start: start, End: never,
+	f := &Fault{ID: e.ID, Name: e.Fault, Hazard: e.Hazard, Targets: e.Targets, Start: start, End: never,
 		Found: e.Origin == history.Found}
+	if f.Name == "stall" {
+		f.Hazard = lockspec.Pause // whatever the line says: it did not run
+	}
+	return f
 }
 
 func stamp(e *history.Event) Moment { return Moment{Time: e.Time, Index: e.Index} }
@@ -168,21 +189,25 @@ func judgeDeaths(v *Verdict, events []history.Event) {
 // describe names the fault with its targets.
 func (f *Fault) describe() string { return f.Name + " of " + strings.Join(f.Targets, ", ") }
 
+// timeless are the rules that rest on the order of events alone.
+var timeless = []string{"register-accepted-stale-token", "fenced-update-lost", "token-order", "token-repeated",
+	"ok-after-successor", "ok-after-release", "process-died", "nil-nil"}
+
 // voidByClock: where a clock of this machine was found to have been stepped, a
 // service that measures leases by it measured them wrongly, and nothing that
 // rests on a lease stands. (A service on another machine keeps its own clock;
 // then nobody records a step.)
 func (r *record) voidByClock(v *Verdict) {
-	if !slices.ContainsFunc(r.faults, func(f *Fault) bool { return f.Found && f.Name == "clock-step" }) {
+	if !slices.ContainsFunc(r.faults, func(f *Fault) bool { return f.Found && (f.Name == "clock-step" || f.Name == "suspend") }) {
 		return
 	}
 	var stand []Finding
 	for _, f := range v.Findings {
-		if f.Kind == Fencing || f.Kind == Ownership || f.Kind == Contract {
+		if f.exact || slices.Contains(timeless, f.Rule) {
 			stand = append(stand, f)
 			continue
 		}
-		f.Certainty = "a clock was stepped"
+		f.Certainty = "a clock was stepped, or the machine slept"
 		v.Doubts = append(v.Doubts, f)
 	}
 	v.Findings = stand

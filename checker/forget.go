@@ -72,7 +72,7 @@ func (d *shard) strike(o *op) {
 func (h *hold) struck(f *Fault) bool {
 	t := &Tenure{Node: h.node, Key: h.key.name, Session: h.lease == 0, Invoke: h.asked}
 	f.End = never
-	return f.killed(t) || f.takes(t, t.Session)
+	return f.aimedAt(t) || f.takes(t, t.Session)
 }
 
 // striking says whether a fault that has not healed, or that came while the

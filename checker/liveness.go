@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -46,7 +47,7 @@ func (r *record) takeover(v *Verdict, group []*Tenure, i *Tenure, kill *Fault, a
 	due := landed.plus(lease + r.header.Bounds.Takeover + r.eps(lease))
 	for _, a := range attempts {
 		refused := !a.unknown && (a.outcome == lockspec.Busy || a.outcome == lockspec.Timeout)
-		if !refused || !due.before(a.invoke) || r.othersHold(group, i, a) {
+		if !refused || !due.before(a.invoke) || r.othersHold(group, i, a) || r.rivalsExplain(a, attempts) {
 			continue
 		}
 		f := Finding{Kind: Liveness, Rule: "takeover", Level: Service, Key: i.Key, Tenures: []string{i.ID}, Faults: []string{kill.ID},
@@ -59,6 +60,13 @@ func (r *record) takeover(v *Verdict, group []*Tenure, i *Tenure, kill *Fault, a
 		v.find(f)
 		return
 	}
+}
+
+// rivalsExplain says whether another refused attempt may be why this one was: a
+// quorum lock leaves keys behind for a lease where it was refused.
+func (r *record) rivalsExplain(a *attempt, attempts []*attempt) bool {
+	known := slices.DeleteFunc(slices.Clone(attempts), func(b *attempt) bool { return b.unknown })
+	return r.attemptExplains(a, known)
 }
 
 // othersHold says whether another tenure of the key may have held during the

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/lockspec"
 )
 
@@ -16,6 +17,9 @@ func (r *record) judgeLosses(v *Verdict) {
 		}
 		if r.header.Claimed(lockspec.LossSignal) {
 			r.judgeLate(v, t)
+		}
+		if r.header.Claimed(lockspec.HoldCheck) {
+			r.judgeHeld(v, t)
 		}
 		r.judgeEarly(v, t)
 	}
@@ -60,8 +64,11 @@ func (r *record) judgeLate(v *Verdict, t *Tenure) {
 // lossDue is when the process must know, without the loss bound; never where
 // no moment is certain.
 func (r *record) lossDue(t *Tenure, struck []*Fault) Moment {
+	if t.Session {
+		return r.sessionLossDue(t, struck)
+	}
 	if len(struck) == 0 {
-		if t.Session || r.selfRenewing(t) && !t.seesRenew {
+		if r.selfRenewing(t) && !t.seesRenew {
 			return never
 		}
 		return t.PaperEnd
@@ -76,6 +83,44 @@ func (r *record) lossDue(t *Tenure, struck []*Fault) Moment {
 		due = later(due, h.End) // until it healed, the signal itself may have been held up
 	}
 	return due
+}
+
+// sessionLossDue: only what surely ended the session makes its loss due. A
+// pause or a partition may have been shorter than anybody noticed.
+func (r *record) sessionLossDue(t *Tenure, struck []*Fault) Moment {
+	due := never
+	for _, h := range struck {
+		if h.Landed && h.End != never && (h.Name == "terminate" || h.Name == "restart" || h.Name == "failover") {
+			due = r.resumed(t, h.End)
+		}
+	}
+	return due
+}
+
+// judgeHeld: where a hold-check is claimed, nothing that asks it may be told
+// "held" once the loss was due and the loss bound has passed.
+//
+// Counter-example to leaving this to the loss signal: a lock without one, whose
+// check looks at a flag in the client that nobody clears.
+func (r *record) judgeHeld(v *Verdict, t *Tenure) {
+	struck := r.struck(t)
+	due := r.lossDue(t, struck)
+	if due == never {
+		return
+	}
+	limit := due.plus(r.header.Bounds.LossFor(t.Lease)).plus(r.eps(t.Lease))
+	for i := range t.checks {
+		c := &t.checks[i]
+		if c.outcome != lockspec.OK || c.op != history.Held && c.op != history.Write || !limit.before(c.invoke) {
+			continue
+		}
+		v.find(Finding{Kind: LossSignal, Rule: "held-after-end", Level: Lease, Key: t.Key, Tenures: []string{t.ID},
+			Events:    []int64{c.invoke.Index, c.reply.Index},
+			Certainty: certaintyIf(!slices.ContainsFunc(struck, func(h *Fault) bool { return h.Found })),
+			Message: fmt.Sprintf("a %s of %s that was asked for at %s was answered ok; its tenure was over by %s",
+				c.op, t.ID, Clock(c.invoke.Time), Clock(limit.Time))})
+		return
+	}
 }
 
 // selfRenewing says whether the lock renews the tenure by itself.

@@ -80,6 +80,7 @@ func (r *record) judgePair(v *Verdict, res *resource, i, j *Tenure) {
 		if c == tooClose {
 			f.Certainty = "shorter than ε"
 		}
+		f.exact = i.Session && !span.From.lease && !span.To.lease
 		v.find(f)
 		v.addOverlap(i, j, r.believed(i, j))
 		return
@@ -105,8 +106,14 @@ func (v *Verdict) addOverlap(i, j *Tenure, s Span) {
 }
 
 func (r *record) overlapOf(i, j *Tenure, s Span, rule string, level Level, msg string) Finding {
-	return Finding{Kind: Overlap, Rule: rule, Level: level, Key: i.Key, Tenures: []string{i.ID, j.ID},
+	f := Finding{Kind: Overlap, Rule: rule, Level: level, Key: i.Key, Tenures: []string{i.ID, j.ID},
 		Events: []int64{i.Return.Index, j.Return.Index}, Overlap: s.Length(), Message: msg}
+	for _, h := range r.faults {
+		if h.aimedAt(i) && !h.killed(i) && h.Start.before(j.Return) {
+			f.Certainty = "a kill that would excuse it did not land"
+		}
+	}
+	return f
 }
 
 // judgePaper judges papers of which a fault on the service cut the first; it
@@ -117,7 +124,7 @@ func (r *record) overlapOf(i, j *Tenure, s Span, rule string, level Level, msg s
 // gave the key back may have been overtaken rightly.
 func (r *record) judgePaper(v *Verdict, res *resource, i, j *Tenure) bool {
 	h := r.takenBy(i, j)
-	if h == nil || h.Name == "break" || i.surelyEnded(r.faults).before(j.Return) {
+	if h == nil || i.surelyEnded(r.faults).before(j.Return) {
 		return false
 	}
 	span, c := meetAll(i.Paper, j.Paper, r.eps(i.Lease))
@@ -145,15 +152,43 @@ func (r *record) judgePaper(v *Verdict, res *resource, i, j *Tenure) bool {
 	return true
 }
 
-// takenBy is the first fault on the service or the key that may have taken the
-// key from i before j was granted it.
+// takenBy is the fault on the service or the key that took the key from i
+// before j was granted it. Of several that may have, one that landed comes
+// before one that did not, then one that was declared; one after whose end the
+// holder was still answered ok took nothing, unless no other is left.
 func (r *record) takenBy(i, j *Tenure) *Fault {
+	var best *Fault
+	rank := -1
 	for _, h := range r.faults {
-		if h.takes(i, r.header.Class == lockspec.Session) && !h.End.before(i.Return) && h.Start.before(j.Return) {
-			return h
+		if h.Name == "break" || !h.takes(i, r.header.Class == lockspec.Session) || h.End.before(i.Return) || !h.Start.before(j.Return) {
+			continue
+		}
+		n := 0
+		if i.survived(h, j) {
+			n -= 8
+		}
+		if h.Landed {
+			n += 4
+		}
+		if r.declared(h) {
+			n += 2
+		}
+		if best == nil || n > rank {
+			best, rank = h, n
 		}
 	}
-	return nil
+	return best
+}
+
+// survived says whether the tenure was answered ok to something that was asked
+// after the fault was over and answered before j was granted.
+func (t *Tenure) survived(h *Fault, j *Tenure) bool {
+	for i := range t.checks {
+		if c := &t.checks[i]; c.outcome == lockspec.OK && h.End.before(c.invoke) && c.reply.before(j.Return) {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeBelief judges a stretch in which both believed. Where loss is
@@ -278,7 +313,7 @@ func (r *record) judgeContained(v *Verdict, res *resource, i, j *Tenure, s Span,
 // former holder's node does not run, and for the loss bound after that. (Any
 // check-then-write lock leaves that bound.)
 func (r *record) tolerable(i *Tenure, s Span, h *Fault) bool {
-	if r.header.Profile != lockspec.ExclusiveHolder {
+	if r.header.Profile != lockspec.ExclusiveHolder || s.empty() {
 		return true
 	}
 	return h.stops(i.Node) && !s.From.before(h.Start) &&
@@ -296,21 +331,33 @@ func (r *record) tolerable(i *Tenure, s Span, h *Fault) bool {
 func (r *record) judgeHarm(v *Verdict, res *resource) {
 	for _, u := range res.lost {
 		t, over := res.tenure(u.Tenure), res.tenure(u.Over)
-		if t == nil || v.believedBoth(u.Tenure, u.Over) || r.excused(t, u.at) || over != nil && r.excused(over, u.at) {
-			continue
+		if t == nil || v.believedBoth(u.Tenure, u.Over) || over != nil && t.Mode == lockspec.Read && over.Mode == lockspec.Read {
+			continue // readers that write are no fault of the lock
 		}
-		v.find(Finding{Kind: Overlap, Rule: "lost-update", Level: Resource, Key: t.Key, Tenures: []string{u.Over, u.Tenure},
+		f := Finding{Kind: Overlap, Rule: "lost-update", Level: Resource, Key: t.Key, Tenures: []string{u.Over, u.Tenure},
 			Events:  []int64{u.Other, u.Event},
-			Message: fmt.Sprintf("%s wrote on top of version %d although %s had written since: an update is lost", u.Tenure, u.Number, u.Over)})
+			Message: fmt.Sprintf("%s wrote on top of version %d although %s had written since: an update is lost", u.Tenure, u.Number, u.Over)}
+		excused, perhaps := r.excused(t, u.at)
+		if over != nil {
+			e, p := r.excused(over, u.at)
+			excused, perhaps = excused || e, perhaps || p
+		}
+		if perhaps {
+			f.Certainty = "a fault that would excuse it did not land"
+		}
+		if !excused {
+			v.find(f)
+		}
 	}
 }
 
 // excused says whether a write of the tenure that came as late as the moment is
-// no fault of the lock.
-func (r *record) excused(t *Tenure, write int64) bool {
+// no fault of the lock, and whether a fault that did not land would have made
+// it none.
+func (r *record) excused(t *Tenure, write int64) (excused, perhaps bool) {
 	landed, missed := r.causes(t, at(write))
 	self := r.header.Claimed(lockspec.AutoRenew) && !t.manual
-	return len(landed)+len(missed) > 0 || r.delayed(t) || !t.Session && !self && t.PaperEnd.Time <= write
+	return len(landed) > 0 || r.delayed(t) || !t.Session && !self && t.PaperEnd.Time <= write, len(missed) > 0
 }
 
 func (v *Verdict) believedBoth(a, b string) bool {

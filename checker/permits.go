@@ -78,18 +78,39 @@ func (s Span) holds(m Moment, less time.Duration) bool {
 }
 
 // crowdBelieved: more believed than there are permits, though fewer were
-// promised. The first of them whose promise had ended was overtaken.
+// promised. Whoever was overtaken and is excused for it gives his permits back;
+// what is still too many then is nobody's hazard.
+//
+// Counter-example to stopping at the first who is excused: two of three permits
+// were overtaken, one by a pause and one by nothing.
 func (r *record) crowdBelieved(v *Verdict, res *resource, held []*Tenure, sum int, j *Tenure) {
+	var blamed Verdict
 	for _, i := range held {
+		if sum <= r.header.Capacity {
+			return
+		}
 		if i == j || slices.ContainsFunc(i.Entitled, func(s Span) bool { return s.holds(j.Return, 0) }) {
 			continue
 		}
 		s := r.believed(i, j)
 		v.addOverlap(i, j, s)
-		r.judgeBelief(v, res, i, j, s)
-		return
+		var own Verdict
+		r.judgeBelief(&own, res, i, j, s)
+		if len(own.Findings) == 0 {
+			sum -= i.Count
+			v.Hazards = append(v.Hazards, own.Hazards...)
+			v.Doubts = append(v.Doubts, own.Doubts...)
+			continue
+		}
+		blamed.Findings = append(blamed.Findings, own.Findings...)
 	}
-	v.find(r.crowdFinding("believed-without-cause", Lease, held, sum, j))
+	switch {
+	case sum <= r.header.Capacity:
+	case len(blamed.Findings) > 0:
+		v.find(blamed.Findings[0])
+	default:
+		v.find(r.crowdFinding("believed-without-cause", Lease, held, sum, j))
+	}
 }
 
 func (r *record) crowdFinding(rule string, level Level, held []*Tenure, sum int, j *Tenure) Finding {

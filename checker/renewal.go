@@ -29,8 +29,8 @@ func (r *record) judgeRenewals(v *Verdict) {
 		f := Finding{Kind: Renewal, Rule: "revived", Level: Service, Key: t.Key, Tenures: []string{t.ID},
 			Events:  []int64{late.invoke.Index, late.reply.Index},
 			Message: fmt.Sprintf("a renewal of %s that was asked for at %s was answered ok although its lease had ended: it renewed what was no longer held", t.ID, Clock(late.invoke.Time))}
-		if struck := r.struck(t); len(struck) > 0 {
-			f.Certainty = "a fault struck the tenure"
+		if slices.ContainsFunc(r.struck(t), (*Fault).onServiceSide) {
+			f.Certainty = "a fault struck the service"
 		}
 		v.find(f)
 	}

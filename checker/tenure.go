@@ -41,6 +41,7 @@ type Tenure struct {
 
 	waited    bool // the acquisition was allowed to wait
 	shared    bool // the acquisition did not refresh the lease, and did not tell what is left of it
+	untold    bool // by an event that need not tell the lease
 	late      bool // granted after the caller had given up: nobody believes in it
 	sent      int64
 	manual    bool // nobody renews by himself
@@ -277,7 +278,7 @@ func (t *Tenure) setBelieved(faults []*Fault, autoRenew bool) {
 		t.Believed = Span{t.Return, t.Return}
 		return
 	}
-	end := earlier(t.releaseBelieved(), t.firstLoss())
+	end := earlier(earlier(t.releaseBelieved(), t.firstLoss()), t.shutdown)
 	for _, f := range faults {
 		if f.killed(t) {
 			end = earlier(end, later(f.Start, t.Return))

@@ -136,11 +136,11 @@ func TestIntervals(t *testing.T) {
 		{"a shutdown ends the promise", `
 			0 p1 acquire
 			5 p1 acquire ok t1 lease=100
-			30 p1 shutdown`, lease, "5-100", "5-30", "5-100"},
+			30 p1 shutdown`, lease, "5-100", "5-30", "5-30"},
 		{"a grant that was under way at a shutdown promises nothing", `
 			0 p1 acquire
 			3 p1 shutdown
-			5 p1 acquire ok t1 lease=100`, lease, "5-100", "", "5-100"},
+			5 p1 acquire ok t1 lease=100`, lease, "5-100", "", "5-5"},
 		{"an eviction of the key", `
 			0 p1 acquire
 			5 p1 acquire ok t1 lease=100

@@ -62,6 +62,7 @@ type Finding struct {
 	Faults    []string
 	Overlap   time.Duration
 	Certainty string // "certain", or why it is a doubt only
+	exact     bool   // it rests on no lease
 	Message   string
 }
 

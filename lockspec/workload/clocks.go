@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/fakeclock"
+	"github.com/lockcheck/lockcheck/lockspec"
 )
 
 // clockWatch notices what makes durations of a run mean nothing: a machine
@@ -42,7 +43,11 @@ func (w *clockWatch) note(rec *history.Recorder, name, what string, by int64) {
 	if step > w.step {
 		w.step, w.why = step, fmt.Sprintf("%s by %s while the run measured leases", what, time.Duration(by))
 	}
+	hazard := lockspec.Hazard("")
+	if name == "suspend" {
+		hazard = lockspec.Suspend
+	}
 	now := rec.Now()
-	rec.Record(&history.Event{Type: history.Happen, Op: history.Fault, ID: name, Fault: name, Targets: []string{"clock:controller"},
+	rec.Record(&history.Event{Type: history.Happen, Op: history.Fault, ID: name, Fault: name, Hazard: hazard, Targets: []string{"clock:controller"},
 		Phase: history.Observed, Origin: history.Found, From: now, To: now, Message: what})
 }
