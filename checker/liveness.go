@@ -27,10 +27,8 @@ func (r *record) judgeTakeover(v *Verdict) {
 			if kill == nil || i.releasedBefore(kill.End) {
 				continue
 			}
-			next := never
 			if n+1 < len(group) {
-				next = group[n+1].Return
-				if kill.Start.before(next) {
+				if next := group[n+1].Return; kill.Start.before(next) {
 					v.Measures.Takeovers = append(v.Measures.Takeovers, Span{kill.Start, next}.Length())
 				}
 			}

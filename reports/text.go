@@ -202,7 +202,7 @@ func (t *text) claims() {
 func (t *text) summary() {
 	var parts []string
 	for _, row := range result.Statuses() {
-		if n := t.r.Summary[row.Status]; n > 0 {
+		if n := t.r.Count(row.Status); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, row.Status))
 		}
 	}

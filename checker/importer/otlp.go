@@ -116,7 +116,6 @@ func readOTLP(r io.Reader, o Options) (*history.History, error) {
 type lockSpan struct {
 	call
 	hold bool
-	used bool
 }
 
 type tracer struct {

@@ -34,6 +34,13 @@ func parseOutputs(args []string) ([]output, error) {
 		if !known {
 			return nil, exit(result.ExitUsage, "--output %q: unknown format %q; %s", a, format, nearest(format, formats))
 		}
+		if path != "-" {
+			f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+			if err != nil {
+				return nil, exit(result.ExitUsage, "--output %q: %w", a, err)
+			}
+			f.Close()
+		}
 		out = append(out, output{format, path})
 	}
 	return out, nil

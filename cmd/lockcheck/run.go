@@ -194,6 +194,9 @@ func (r *run) all(ctx context.Context) error {
 	}
 	var err error
 	if r.folder, err = result.NewFolder(r.f.runs, time.Now(), r.f.seed); err != nil {
+		return exit(result.ExitUsage, "--runs: %w", err)
+	}
+	if err := r.writePlan(); err != nil {
 		return exit(result.ExitInternal, "%w", err)
 	}
 	r.guard, err = driver.StartGuard(nil)
@@ -298,9 +301,6 @@ func (r *run) check(ctx context.Context, h contract.Harness) (*result.Report, er
 		return nil, exit(result.ExitInternal, "%w", err)
 	}
 	defer probes.Close()
-	if err := r.writePlan(); err != nil {
-		return nil, exit(result.ExitInternal, "%w", err)
-	}
 	report, err := contract.Check(ctx, h, &contract.Options{
 		Cases: r.cases, Only: r.only, Profile: lockspec.Profile(r.f.profile), Seed: r.f.seed, Lease: r.f.lease,
 		Target: r.t.text, Command: r.again(), Tool: "lockcheck " + toolVersion(), History: history, Probes: probes,
@@ -321,6 +321,7 @@ func (r *run) again() string {
 	for _, e := range r.f.endpoint {
 		words = append(words, "--endpoint", quote(e))
 	}
+	words = append(words, "--lease", r.f.lease.String())
 	if r.f.profile != "" {
 		words = append(words, "--profile", r.f.profile)
 	}

@@ -88,11 +88,15 @@ func newReport(o *Options, desc lockspec.Description) *result.Report {
 // Leases below this do not outlive what a busy machine does to a process.
 const leastLease = 500 * time.Millisecond
 
+// Above this a run would take minutes; a machine that stalls for so long makes
+// cases inconclusive instead.
+const mostLease = 3 * time.Second
+
 // ChooseLease measures for a second how long this machine stalls, and gives a
-// lease that is long against it.
+// lease that is long against it, within reason.
 func ChooseLease(ctx context.Context) time.Duration {
 	worst := workload.Calibrate(ctx, time.Second)
-	return max(leastLease, 30*worst).Round(time.Millisecond)
+	return min(mostLease, max(leastLease, 30*worst)).Round(time.Millisecond)
 }
 
 // chooseLease settles what the cases ask for, within what the lock accepts.
@@ -189,6 +193,9 @@ func (c *check) runCase(ctx context.Context, k *Case) *result.Case {
 	r := &result.Case{ID: k.ID, Suite: k.suite(), Name: k.Name, Status: result.Pass}
 	if status, why := c.applies(ctx, k); why != "" {
 		r.Status, r.Reason = status, why
+		if status == result.NotRun {
+			return r // nothing that whoever filtered it would want to be told
+		}
 		if status != result.Inconclusive {
 			c.o.Progress.End(k, r)
 			return r
@@ -273,6 +280,7 @@ func (c *check) perform(ctx context.Context, e *Env) {
 	if limit == 0 {
 		limit = 30 * time.Second
 	}
+	limit += 20 * (e.Lease - leastLease) // a case takes leases of time
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
 	done := make(chan struct{})

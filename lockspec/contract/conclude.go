@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockcheck/lockcheck/checker"
@@ -42,10 +43,14 @@ func (c *check) conclude(ctx context.Context) {
 		c.weigh()
 	}
 	r.Conclude()
+	var unproven []string
 	for _, h := range c.desc.Hazards {
 		if !slices.Contains(r.HazardsShown, h) {
-			r.Notes = append(r.Notes, fmt.Sprintf("hazard %s is declared, and no case of this run showed it", h))
+			unproven = append(unproven, string(h))
 		}
+	}
+	if len(unproven) > 0 {
+		r.Notes = append(r.Notes, "declared, and shown by no case of this run: "+strings.Join(unproven, ", "))
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("lease %s; comparisons of leases need more than ε = %s", c.lease, c.eps()))
 }

@@ -31,9 +31,13 @@ func Rejudge(h *history.History, recorded *result.Report) *result.Report {
 		c.addRejudged(id, v, recorded)
 	}
 	if recorded != nil {
-		c.report.Duration = recorded.Duration
+		c.report.Duration, c.report.Environment, c.report.History = recorded.Duration, recorded.Environment, recorded.History
+		c.report.Interrupted = recorded.Interrupted
+		c.report.Command = recorded.Command
+		c.report.Lacks = append(c.report.Lacks, recorded.Lacks...)
 		c.keepRecorded(ids, recorded)
-		c.report.Notes = append(c.report.Notes, compare(c.report, recorded))
+	} else if !slices.Equal(ids, []string{""}) {
+		c.report.Notes = append(c.report.Notes, "a history tells what its events show; what the cases of its run saw themselves is in the run folder's results.json")
 	}
 	for i := range h.Events {
 		if e := &h.Events[i]; e.Fault == "clock-step" || e.Fault == "suspend" && e.Origin == history.Found {
@@ -47,9 +51,25 @@ func Rejudge(h *history.History, recorded *result.Report) *result.Report {
 	if tenures == 0 {
 		c.report.Lacks = append(c.report.Lacks, "the history holds no tenure")
 	}
-	c.lacksStale()
+	if recorded == nil {
+		c.lacksStale()
+	}
+	c.report.Lacks = unique(c.report.Lacks)
 	c.report.Conclude()
+	if recorded != nil {
+		c.report.Notes = append(c.report.Notes, compare(c.report, recorded))
+	}
 	return c.report
+}
+
+func unique(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 func (c *check) addRejudged(id string, v *checker.Verdict, recorded *result.Report) {
@@ -69,36 +89,27 @@ func (c *check) addRejudged(id string, v *checker.Verdict, recorded *result.Repo
 	c.report.AddFindings(&r, v.Findings)
 	c.report.AddFindings(&r, v.Doubts)
 	c.measure(v)
-	// What the case itself found is not in the history: its recorded status
-	// stands where the history has nothing worse to say.
-	if old := find(recorded, id); old != nil && result.Merge(r.Status, old.Status) != r.Status && !c.disproves(old, recorded) {
-		r.Status, r.Reason, r.Rejudged = old.Status, old.Reason, "not re-judged"
+	if old := find(recorded, id); old != nil {
+		c.keepObserved(&r, old, recorded)
 	}
 	c.report.Cases = append(c.report.Cases, r)
 }
 
-// disproves says whether the recorded status rests on findings that a history
-// shows: then what it shows now counts.
-func (c *check) disproves(old *result.Case, recorded *result.Report) bool {
-	if len(old.Findings) == 0 {
-		return false
-	}
-	for _, f := range recorded.Findings {
-		if slices.Contains(old.Findings, f.ID) && !slices.Contains(rejudged, f.Kind) {
-			return false
-		}
-	}
-	return old.Status == result.Fail && !hasOwn(old, recorded)
-}
-
-// hasOwn says whether one of the case's findings was its own observation.
-func hasOwn(old *result.Case, recorded *result.Report) bool {
+// keepObserved: what the case itself found is not in the history, and neither
+// is why it was inconclusive, skipped or an error. Its recorded status stands
+// where it rests on that and the history has nothing worse to say.
+func (c *check) keepObserved(r, old *result.Case, recorded *result.Report) {
+	observed := 0
 	for _, f := range recorded.Findings {
 		if slices.Contains(old.Findings, f.ID) && f.Observed {
-			return true
+			c.report.Keep(r, f)
+			observed++
 		}
 	}
-	return false
+	shown := old.Status == result.Fail || old.Status == result.Hazard // a history shows it, or shows that it is not so
+	if result.Merge(r.Status, old.Status) != r.Status && (observed > 0 || !shown) {
+		r.Status, r.Reason, r.Rejudged = old.Status, old.Reason, "not re-judged"
+	}
 }
 
 // keepRecorded adds the cases that left no events.
@@ -107,9 +118,14 @@ func (c *check) keepRecorded(ids []string, recorded *result.Report) {
 		if slices.Contains(ids, old.ID) {
 			continue
 		}
-		old.Rejudged = "not re-judged"
-		old.Findings = nil
-		c.report.Cases = append(c.report.Cases, old)
+		kept := old
+		kept.Rejudged, kept.Findings = "not re-judged", nil
+		for _, f := range recorded.Findings {
+			if slices.Contains(old.Findings, f.ID) {
+				c.report.Keep(&kept, f)
+			}
+		}
+		c.report.Cases = append(c.report.Cases, kept)
 	}
 }
 
@@ -125,13 +141,17 @@ func find(r *result.Report, id string) *result.Case {
 	return nil
 }
 
-// compare says whether the two reports agree on what a history shows.
+// compare says whether the two reports agree: in what a history shows, and in
+// the verdict.
 func compare(now, then *result.Report) string {
 	a, b := fingerprints(now), fingerprints(then)
-	if slices.Equal(a, b) {
-		return fmt.Sprintf("agrees with the recorded verdict (%s): %d findings that a history shows in both", then.Verdict, len(a))
+	switch {
+	case !slices.Equal(a, b):
+		return fmt.Sprintf("DIFFERS from the recorded verdict: findings %v now, %v then", a, b)
+	case now.Verdict != then.Verdict:
+		return fmt.Sprintf("DIFFERS from the recorded verdict: %s now, %s then", now.Verdict, then.Verdict)
 	}
-	return fmt.Sprintf("DIFFERS from the recorded verdict: findings %v now, %v then", a, b)
+	return fmt.Sprintf("agrees with the recorded verdict (%s): %d findings that a history shows in both", then.Verdict, len(a))
 }
 
 func fingerprints(r *result.Report) []string {

@@ -80,7 +80,7 @@ func (e *Env) mustWait(ctx context.Context, w *waiter) {
 }
 
 // stillWaiting is no outcome of a call: there is none yet.
-const stillWaiting lockspec.Outcome = "nothing yet"
+const stillWaiting lockspec.Outcome = "still waiting"
 
 // soon is how long a waiter may take to get a key that was freed: the poll
 // bound, or, where there is none, as long as no case can tell from never.
@@ -90,6 +90,10 @@ func (e *Env) soon() time.Duration {
 	}
 	return e.Lease + callBound
 }
+
+// patience is a wait that outlasts whatever a case does meanwhile, which may take
+// a few leases.
+func (e *Env) patience() time.Duration { return 4*e.Lease + 10*e.soon() }
 
 func (e *Env) failLate(rule, what string, within time.Duration) {
 	e.Fail(checker.Liveness, rule, "%s was not granted the key within %s", what, within)

@@ -62,7 +62,7 @@ func waitingCases() []Case {
 func waitForRelease(ctx context.Context, e *Env) {
 	holder, p := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
 	t := e.MustAcquire(ctx, holder, e.ask("k", e.Renewal()))
-	w := e.await(ctx, p, "k", 10*e.soon())
+	w := e.await(ctx, p, "k", e.patience())
 	defer e.leave(ctx, w)
 	e.MustSleep(ctx, e.Lease/2)
 	e.mustWait(ctx, w)
@@ -117,10 +117,10 @@ func waitersOfTwoKeys(ctx context.Context, e *Env) {
 	holder, first, second := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2"), e.MustProcess(ctx, "n2")
 	stuck := e.MustAcquire(ctx, holder, e.ask("stuck", e.Renewal()))
 	moving := e.MustAcquire(ctx, holder, e.ask("moving", e.Renewal()))
-	one := e.await(ctx, first, "stuck", 10*e.soon())
+	one := e.await(ctx, first, "stuck", e.patience())
 	defer e.leave(ctx, one)
 	e.MustSleep(ctx, e.Lease/10)
-	two := e.await(ctx, second, "moving", 10*e.soon())
+	two := e.await(ctx, second, "moving", e.patience())
 	defer e.leave(ctx, two)
 	e.MustSleep(ctx, e.Lease/10)
 	e.Expect("release of the second key", e.Release(ctx, moving), lockspec.OK)
@@ -137,7 +137,7 @@ func waitersOfTwoKeys(ctx context.Context, e *Env) {
 // key soon.
 func alternate(ctx context.Context, e *Env) {
 	const rounds = 50
-	limit := 10 * e.soon()
+	limit := e.patience()
 	var both sync.WaitGroup
 	for n, node := range []string{"n1", "n2"} {
 		p, rng := e.MustProcess(ctx, node), e.RandFor(n)
@@ -181,7 +181,7 @@ func notificationLost(ctx context.Context, e *Env) {
 	p := power[Muter](e, "lose a notification")
 	holder, waiting := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
 	t := e.MustAcquire(ctx, holder, e.ask("k", e.Renewal()))
-	w := e.await(ctx, waiting, "k", 10*e.soon())
+	w := e.await(ctx, waiting, "k", e.patience())
 	defer e.leave(ctx, w)
 	e.MustSleep(ctx, e.Lease/5)
 	e.mustWait(ctx, w)

@@ -161,7 +161,7 @@ func firstLeaves(ctx context.Context, e *Env) {
 	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
 	first := e.await(ctx, e.MustProcess(ctx, "n2"), "k", lockspec.NoLimit)
 	e.MustSleep(ctx, arrivals)
-	next := e.await(ctx, e.MustProcess(ctx, "n2"), "k", 10*e.soon())
+	next := e.await(ctx, e.MustProcess(ctx, "n2"), "k", e.patience())
 	defer e.leave(ctx, first, next)
 	e.MustSleep(ctx, e.Lease/4)
 	first.cancel()

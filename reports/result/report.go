@@ -45,7 +45,7 @@ type Report struct {
 	Lacks       []string    `json:"lacks,omitempty"` // evidence that the run as a whole did not bring; makes it inconclusive
 	Notes       []string    `json:"notes,omitempty"` // what a reader of the verdict must know
 
-	Summary  map[Status]int `json:"summary"`
+	Summary  map[string]int `json:"summary"` // status, with _ for -, to count
 	Cases    []Case         `json:"cases"`
 	Findings []Finding      `json:"findings"`
 }
@@ -143,6 +143,13 @@ func (r *Report) AddFindings(c *Case, findings []checker.Finding) { r.addFinding
 // AddObserved does the same with findings of the case itself.
 func (r *Report) AddObserved(c *Case, findings []checker.Finding) { r.addFindings(c, findings, true) }
 
+// Keep adds a finding of an earlier report, under a number of this one.
+func (r *Report) Keep(c *Case, f Finding) {
+	f.ID = fmt.Sprintf("F%d", len(r.Findings)+1)
+	r.Findings = append(r.Findings, f)
+	c.Findings = append(c.Findings, f.ID)
+}
+
 func (r *Report) addFindings(c *Case, findings []checker.Finding, observed bool) {
 	for _, f := range findings {
 		id := fmt.Sprintf("F%d", len(r.Findings)+1)
@@ -192,25 +199,31 @@ func ShowHazards(hazards []checker.Hazard) []HazardShown {
 		s := HazardShown{Name: h.Name, Pair: [2]string{h.Former, h.Latter}, Overlap: int64(h.Overlap.Length()), Contained: map[string]string{}}
 		for _, e := range h.Evidence {
 			s.Contained[e.Part] = e.Holds
-			s.Evidence = append(s.Evidence, Evidence{e.Part, e.Events, e.Text})
+			s.Evidence = append(s.Evidence, Evidence{e.Part, append([]int64{}, e.Events...), e.Text})
 		}
 		shown = append(shown, s)
 	}
 	return shown
 }
 
+// key is the status as a key of the summary.
+func (s Status) key() string { return strings.ReplaceAll(string(s), "-", "_") }
+
+// Count is how many cases ended with the status.
+func (r *Report) Count(s Status) int { return r.Summary[s.key()] }
+
 // Conclude counts the cases and sets verdict and exit code. A run whose cases
 // neither failed nor left a doubt is a pass, with or without hazards.
 func (r *Report) Conclude() {
 	r.Schema = Schema
-	r.Summary = map[Status]int{}
+	r.Summary = map[string]int{}
 	for _, row := range statuses {
-		r.Summary[row.Status] = 0
+		r.Summary[row.Status.key()] = 0
 	}
 	shown := map[lockspec.Hazard]bool{}
 	r.HazardsShown = []lockspec.Hazard{}
 	for i := range r.Cases {
-		r.Summary[r.Cases[i].Status]++
+		r.Summary[r.Cases[i].Status.key()]++
 		for _, h := range r.Cases[i].Hazards {
 			if !shown[h.Name] {
 				shown[h.Name] = true
@@ -218,7 +231,7 @@ func (r *Report) Conclude() {
 			}
 		}
 	}
-	r.Partial = r.Summary[Skipped] > 0
+	r.Partial = r.Summary[Skipped.key()] > 0
 	r.Clean = len(r.HazardsShown) == 0
 	r.Exit = r.ExitCode()
 	switch r.Exit {
