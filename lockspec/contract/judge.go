@@ -67,8 +67,8 @@ func (c *check) unexplained(e *Env, v *checker.Verdict, events []history.Event) 
 		return observed
 	}
 	return slices.DeleteFunc(observed, func(f checker.Finding) bool {
-		if f.Kind == checker.Fencing {
-			return false
+		if f.Kind == checker.Fencing || f.Certainty == checker.Certain {
+			return false // no time was needed, or all stalls were allowed for
 		}
 		if v.Outcome != checker.Failed {
 			v.Outcome = checker.Inconclusive

@@ -49,8 +49,10 @@ func (e *Env) suspect(ctx context.Context, since time.Time, f checker.Finding) {
 	e.accuse(f)
 }
 
-// accuse notes a finding; most are about what the service does.
+// accuse notes a finding for which every stall has been allowed; most are about
+// what the service does.
 func (e *Env) accuse(f checker.Finding) {
+	f.Certainty = checker.Certain
 	if f.Level == "" {
 		f.Level = checker.Service
 	}
