@@ -179,11 +179,30 @@ func stamp(e *history.Event) Moment { return Moment{Time: e.Time, Index: e.Index
 // judgeDeaths: a lock library must not take its process down with it.
 func judgeDeaths(v *Verdict, events []history.Event) {
 	for i := range events {
-		if e := &events[i]; e.Op == history.Exit && e.Reason == "unasked" {
+		if e := &events[i]; e.Op == history.Exit && e.Reason == "unasked" && concerns(events, i) {
 			v.find(Finding{Kind: Contract, Rule: "process-died", Level: Service, Events: []int64{e.Index},
 				Message: fmt.Sprintf("the process of %s ended by itself: %s", e.Node, e.Message)})
 		}
 	}
+}
+
+// concerns says whether the end of a node belongs to what is judged: an event
+// of no case is in the part of every case, and only a case that had used the
+// node and was still going on saw it die.
+func concerns(events []history.Event, exit int) bool {
+	e := &events[exit]
+	if e.Case != "" {
+		return true
+	}
+	own, before, after := false, false, false
+	for i := range events {
+		if o := &events[i]; o.Case != "" {
+			own = true
+			before = before || i < exit && o.Node == e.Node
+			after = after || i > exit
+		}
+	}
+	return !own || before && after
 }
 
 // describe names the fault with its targets.

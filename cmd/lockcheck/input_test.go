@@ -30,6 +30,9 @@ func TestBadInput(t *testing.T) {
 		says []string
 	}{
 		{"scheme", []string{"run", "memry://"}, []string{`"memry://"`, `"memory"`}},
+		{"password", []string{"run", "memory://u:hunter2@127.0.0.1"}, []string{"u:***@127.0.0.1"}},
+		{"password of a scheme that there is not", []string{"run", "redys://u:hunter2@h/"}, []string{"redys://u:***@h/"}},
+		{"output that cannot be written", []string{"run", "--output", "json=" + dir + "/no/such/x"}, []string{"/no/such/x"}},
 		{"scheme far off", []string{"run", "zookeeper://h"}, []string{`"zookeeper://h"`, "memory"}},
 		{"address", []string{"run", "memory://nowhere"}, []string{"nowhere", "memory://HOST:PORT"}},
 		{"broken lock", []string{"run", "broken://release-without-owner"}, []string{`"release-without-owner"`, `"release-without-owner-check"`}},
@@ -56,6 +59,9 @@ func TestBadInput(t *testing.T) {
 			c := (&cli{}).run(t, test.args...).want(t, result.ExitUsage)
 			if lines := strings.Count(strings.TrimSpace(c.err), "\n"); lines != 0 {
 				t.Errorf("%d lines instead of one:\n%s", lines+1, c.err)
+			}
+			if strings.Contains(c.err, "hunter2") {
+				t.Errorf("it tells a password: %s", c.err)
 			}
 			for _, says := range test.says {
 				if !strings.Contains(c.err, says) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,9 +17,12 @@ func notify(parent context.Context) (ctx, hard context.Context, stop func()) {
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
-		for _, f := range []func(){soft, end} {
+		for n, f := range []func(){soft, end} {
 			select {
 			case <-c:
+				if n == 0 {
+					fmt.Fprintln(os.Stderr, "interrupted: faults are healed and what ran is judged; once more ends at once")
+				}
 				f()
 			case <-done:
 				return

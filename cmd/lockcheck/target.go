@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +52,12 @@ func schemes() []schemeRow {
 	}
 }
 
+// secret is the password of a URL, wherever it stands in a text.
+var secret = regexp.MustCompile(`(://[^:/@\s]*):[^@\s]*@`)
+
+// redact hides passwords: what is told of a target is told to anybody.
+func redact(text string) string { return secret.ReplaceAllString(text, "$1:***@") }
+
 func parseTarget(text string) (target, error) {
 	if text == "" {
 		text = embeddedName
@@ -63,12 +71,12 @@ func parseTarget(text string) (target, error) {
 		name, _, _ := strings.Cut(s.form, ":")
 		if found && name == scheme && s.parse != nil {
 			t, err := s.parse(strings.TrimPrefix(rest, "//"))
-			t.text = text
+			t.text = redact(text)
 			return t, err
 		}
 		known = append(known, name)
 	}
-	return target{}, exit(result.ExitUsage, "unknown target %q; %s (see lockcheck list targets)", text, nearest(scheme, unique(known)))
+	return target{}, exit(result.ExitUsage, "unknown target %q; %s (see lockcheck list targets)", redact(text), nearest(scheme, unique(known)))
 }
 
 func unique(words []string) []string {
@@ -87,8 +95,9 @@ func memoryTarget(rest string) (target, error) {
 	if rest == "" {
 		return target{inside: true}, nil
 	}
-	if _, _, err := net.SplitHostPort(rest); err != nil {
-		return target{}, exit(result.ExitUsage, "memory://%s: %w; the form is memory://HOST:PORT", rest, err)
+	host, port, err := net.SplitHostPort(rest)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strings.Contains(host, "@") {
+		return target{}, exit(result.ExitUsage, "%s: the form is memory://HOST:PORT", redact("memory://"+rest))
 	}
 	return target{url: "memory://" + rest}, nil
 }

@@ -133,3 +133,20 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestEmptyKeyIsWritten: an acquisition always names its key; other requests
+// do not carry one.
+func TestEmptyKeyIsWritten(t *testing.T) {
+	for _, test := range []struct {
+		q    Request
+		want string
+	}{
+		{Request{ID: 1, Op: opAcquire, Process: "p1"}, `{"id":1,"op":"acquire","process":"p1","key":""}`},
+		{Request{ID: 1, Op: opAcquire, Process: "p1", Key: "k"}, `{"id":1,"op":"acquire","process":"p1","key":"k"}`},
+		{Request{ID: 1, Op: opPing}, `{"id":1,"op":"ping"}`},
+	} {
+		if got, err := json.Marshal(test.q); err != nil || string(got) != test.want {
+			t.Errorf("%s %v, want %s", got, err, test.want)
+		}
+	}
+}

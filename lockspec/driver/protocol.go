@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"encoding/json"
 	"time"
 	"unicode/utf8"
 
@@ -66,6 +67,20 @@ type Request struct {
 	OffsetMS Millis  `json:"offset_ms,omitempty"` // clock
 	Rate     float64 `json:"rate,omitempty"`
 	Release  bool    `json:"release,omitempty"` // shutdown
+}
+
+// MarshalJSON writes what the operation uses. The key of an acquisition is
+// always written: "" is a key too, which the lock may refuse, and a driver in
+// another language must not have to tell it from a missing one.
+func (r Request) MarshalJSON() ([]byte, error) {
+	type plain Request
+	if (r.Op == opAcquire || r.Op == opSection) && r.Key == "" && r.KeyB64 == nil {
+		return json.Marshal(struct {
+			plain
+			Key string `json:"key"`
+		}{plain: plain(r)})
+	}
+	return json.Marshal(plain(r))
 }
 
 // Reply is the one answer to a request.
