@@ -49,7 +49,6 @@ type grant struct {
 	count  int
 	read   bool
 	expiry int64
-	tenure string
 	alive  bool
 }
 
@@ -63,7 +62,6 @@ type actor struct {
 	token       int64
 	read        bool
 	count       int
-	stack       int
 }
 
 func makeHistory(rng *rand.Rand, m Model, wrong float64) made {
@@ -216,16 +214,15 @@ func (k *maker) reply(a *actor) {
 
 // point is an operation that has to, or may, take effect within an interval.
 type point struct {
-	op       history.Op
-	lo, hi   int64
-	must     bool
-	t        int // tenure
-	token    int64
-	read     bool
-	count    int
-	owner    string
-	lease    int64
-	released bool
+	op     history.Op
+	lo, hi int64
+	must   bool
+	t      int // tenure
+	token  int64
+	read   bool
+	count  int
+	owner  string
+	lease  int64
 }
 
 const forever = 1 << 30
