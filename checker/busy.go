@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -15,6 +16,8 @@ import (
 //     the latest moment at which it may have ended, but not after the next was
 //     granted; on k permits, by possible holds of more than k − count at once;
 //   - an acquisition of unknown outcome, from its invocation on;
+//   - an attempt that a fault struck, while it was open: it may have been granted
+//     and have given that back before it was refused;
 //   - unless strict-try is claimed, any other attempt, up to its return and a
 //     lease: a quorum lock leaves keys behind where it was refused;
 //   - a writer that waits, for a reader;
@@ -49,11 +52,19 @@ func (r *record) attemptExplains(a *attempt, others []*attempt) bool {
 			continue
 		}
 		waitingWriter := a.mode == lockspec.Read && b.mode != lockspec.Read
-		if b.unknown || !strict && !b.reply.plus(b.ask+r.eps(b.ask)).before(a.invoke) || waitingWriter && !b.reply.before(a.invoke) {
+		if b.unknown || r.struckOpen(b) && !b.reply.before(a.invoke) || !strict && !b.reply.plus(b.ask+r.eps(b.ask)).before(a.invoke) || waitingWriter && !b.reply.before(a.invoke) {
 			return true
 		}
 	}
 	return false
+}
+
+// struckOpen says whether a fault struck the attempt's node or its way to the
+// service while it was open.
+func (r *record) struckOpen(a *attempt) bool {
+	return slices.ContainsFunc(r.faults, func(f *Fault) bool {
+		return f.Landed && f.strikesNode(a.node) && !a.reply.before(f.Start) && !f.End.before(a.invoke)
+	})
 }
 
 // holdsExplain counts what may have been taken at one point of the attempt.

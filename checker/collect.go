@@ -23,6 +23,7 @@ type attempt struct {
 	invoke, reply Moment
 	index         int64 // of its return; unstamped while it is open
 	key, owner    string
+	node          string
 	outcome       lockspec.Outcome
 	unknown       bool // it may have left a grant behind
 	mode          lockspec.Mode
@@ -142,7 +143,7 @@ func (c *collector) openAttempts() []attempt {
 // and its outcome unknown. One of which the driver is sure that it did nothing
 // is recorded as a refusal whatever its word.
 func attemptOf(invoke, e *history.Event) attempt {
-	a := attempt{invoke: stamp(invoke), reply: never, index: unstamped, key: invoke.Key, owner: invoke.Owner, outcome: lockspec.Unavailable,
+	a := attempt{invoke: stamp(invoke), reply: never, index: unstamped, key: invoke.Key, owner: invoke.Owner, node: invoke.Node, outcome: lockspec.Unavailable,
 		unknown: true, mode: invoke.Mode, count: max(1, invoke.Count), ask: invoke.Ask}
 	if e != nil {
 		a.reply, a.index, a.outcome, a.unknown = stamp(e), e.Index, e.Error, e.Type == history.Info

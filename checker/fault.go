@@ -49,6 +49,14 @@ func (f *Fault) strikes(t *Tenure) bool {
 	return false
 }
 
+// strikesNode says whether the fault strikes a node itself, its link or its
+// clock.
+func (f *Fault) strikesNode(node string) bool {
+	return slices.ContainsFunc(f.Targets, func(target string) bool {
+		return target == node || target == "link:"+node || target == "clock:"+node || target == Controller
+	})
+}
+
 // killed says whether the fault ended the process that the tenure lived in.
 // An acquisition that was called before the kill was over is the dead
 // process's, even where its reply was read out of the pipe afterwards; a node
@@ -108,6 +116,12 @@ func (f *Fault) stops(node string) bool {
 		return false
 	}
 	return slices.Contains(f.Targets, node) || slices.Contains(f.Targets, Controller)
+}
+
+// slows says whether the fault may make the node's clock fall behind.
+func (f *Fault) slows(node string) bool {
+	return (f.Hazard == lockspec.Suspend || f.Hazard == lockspec.ClientClock) &&
+		(slices.Contains(f.Targets, node) || slices.Contains(f.Targets, "clock:"+node))
 }
 
 // mayCause says whether the fault, had it landed, may be why two believed

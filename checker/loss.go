@@ -219,7 +219,8 @@ func (t *Tenure) firstSign() (sign, bool) {
 		c := &t.releases[0]
 		released = c.invoke
 		if c.refused() && c.op != "" && c.reply != never {
-			first = sign{c.invoke, []int64{c.invoke.Index, c.reply.Index}, "answered its first release " + string(c.outcome)}
+			// It was refused when it arrived, as late as its reply.
+			first = sign{c.reply, []int64{c.invoke.Index, c.reply.Index}, "answered its first release " + string(c.outcome)}
 			released = c.reply
 		}
 	}

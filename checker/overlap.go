@@ -37,13 +37,24 @@ func (r *record) judgeOverlaps(v *Verdict, res *resource) {
 			open = slices.DeleteFunc(open, func(i *Tenure) bool { return r.over(i).before(j.Return) })
 			for _, i := range open {
 				if r.exclude(i, j) {
-					r.judgePair(v, res, i, j)
+					former, latter := inOrder(i, j)
+					r.judgePair(v, res, former, latter)
 				}
 			}
 			open = append(open, j)
 		}
 	}
 	r.judgeHarm(v, res)
+}
+
+// inOrder is two tenures, the one that was granted first before the other. i's
+// acquisition returned first; where they crossed, tokens know better: the reply
+// to the earlier grant may have been the later to arrive.
+func inOrder(i, j *Tenure) (former, latter *Tenure) {
+	if j.Token != 0 && j.Token < i.Token && j.Invoke.before(i.Return) {
+		return j, i
+	}
+	return i, j
 }
 
 // exclude says whether two tenures of a key must not be at once: readers share,
@@ -353,11 +364,21 @@ func (r *record) judgeHarm(v *Verdict, res *resource) {
 
 // excused says whether a write of the tenure that came as late as the moment is
 // no fault of the lock, and whether a fault that did not land would have made
-// it none.
+// it none. One that came after the tenure's loss had been told is the
+// application's: whether the loss was right, and told in time, is judged by
+// itself.
+//
+// Counter-example to asking for a hazard here: the reply to a renewal is slow,
+// the loss is told in time, and the work that had passed its check before goes
+// on to its write. Nobody believed in two holders.
 func (r *record) excused(t *Tenure, write int64) (excused, perhaps bool) {
 	landed, missed := r.causes(t, at(write))
 	self := r.header.Claimed(lockspec.AutoRenew) && !t.manual
-	return len(landed) > 0 || r.delayed(t) || !t.Session && !self && t.PaperEnd.Time <= write, len(missed) > 0
+	return len(landed) > 0 || r.delayed(t) || t.toldBy(write) || !t.Session && !self && t.PaperEnd.Time <= write, len(missed) > 0
+}
+
+func (t *Tenure) toldBy(moment int64) bool {
+	return slices.ContainsFunc(t.losses, func(l loss) bool { return l.latest.Time <= moment })
 }
 
 func (v *Verdict) believedBoth(a, b string) bool {
@@ -373,7 +394,28 @@ func (r *record) delayed(t *Tenure) bool {
 
 // due is the moment by which a former holder must know, before the loss bound;
 // not before its node runs again.
-func (r *record) due(i *Tenure, h *Fault) Moment { return r.resumed(i, r.dueRunning(i, h)) }
+func (r *record) due(i *Tenure, h *Fault) Moment {
+	return r.resumed(i, r.lagging(i, r.dueRunning(i, h)))
+}
+
+// lagging is the moment as a node may see it whose clock stood still or ran
+// wrong since it asked for the key: what its clock lost, it is late by.
+//
+// Counter-example to holding it to the true time: a machine is suspended for a
+// minute while the reply to its acquisition is on the way. The hazard suspend
+// is that its monotonic clock then knows nothing of the minute.
+func (r *record) lagging(i *Tenure, m Moment) Moment {
+	for _, h := range r.faults {
+		if !h.Landed || !h.slows(i.Node) || !h.Start.before(m) || h.End.Time < i.grantSent() {
+			continue
+		}
+		if h.End == never || m == never {
+			return never
+		}
+		m = m.plus(Span{later(h.Start, at(i.grantSent())), h.End}.Length())
+	}
+	return m
+}
 
 // dueRunning is due for a node that is not stopped: the end of the paper; where
 // the service was struck, the next renewal; for a session the fault itself.

@@ -1,8 +1,10 @@
 package fakeclock
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,6 +23,7 @@ type View struct {
 	paused  bool
 	shift   time.Duration
 	pending map[*event]bool
+	started int64 // events so far
 }
 
 // NewView is a view of base that agrees with it.
@@ -69,9 +72,24 @@ func (v *View) change(f func()) {
 	now := v.base.Now()
 	v.showed, v.at = v.seen(now), now
 	f()
-	for e := range v.pending {
+	for i, e := range v.inOrder() {
 		v.arm(e)
+		if i > 0 && !v.paused && !v.seen(now).Before(e.when) {
+			e.base.Reset(time.Duration(i)) // what is overdue fires in order, not all at one moment
+		}
 	}
+}
+
+// inOrder is every event that is to come, the earliest first.
+func (v *View) inOrder() []*event {
+	events := make([]*event, 0, len(v.pending))
+	for e := range v.pending {
+		events = append(events, e)
+	}
+	slices.SortFunc(events, func(a, b *event) int {
+		return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.seq, b.seq))
+	})
+	return events
 }
 
 // seen is what the view shows at a moment of the base.
@@ -128,6 +146,8 @@ func (v *View) start(e *event, d time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e.when, e.active = v.seen(v.base.Now()).Add(d), true
+	v.started++
+	e.seq = v.started
 	v.pending[e] = true
 	v.arm(e)
 }

@@ -11,6 +11,10 @@ import (
 const maxExact = 1 << 53
 
 // appendEvent appends the event's line, newline included.
+// AppendEvent appends the line of a stamped event, newline included, as a
+// Recorder writes it.
+func AppendEvent(dst []byte, e *Event) []byte { return appendEvent(dst, e) }
+
 func appendEvent(dst []byte, e *Event) []byte {
 	return appendBody(appendStamp(dst, e.Index, e.Time), e)
 }

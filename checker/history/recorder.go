@@ -30,6 +30,12 @@ type Options struct {
 	// if nil). It is called under the recorder's mutex. If it is given, stamps
 	// are readings of the same clock: see At.
 	Now func() int64
+	// Direct is called by Record itself, under the recorder's mutex, with each
+	// stamped event, which it may not keep. Nothing is then encoded or written
+	// and no goroutine is started: Out, Follow and Every must be zero. It is for
+	// simulations, of which there are too many to write down. It may not call
+	// the Recorder.
+	Direct func(*Event)
 
 	_ struct{}
 }
@@ -61,6 +67,8 @@ type Recorder struct {
 	raw    bool  // the offset is known
 	every  time.Duration
 	follow func([]Event)
+	direct func(*Event)
+	handed Event // the event that direct has
 
 	wake  chan struct{} // the first event of a batch is there
 	hurry chan struct{} // the batch is to be written now
@@ -87,6 +95,9 @@ func NewRecorder(h Header, o *Options) (*Recorder, error) {
 	if o == nil {
 		o = &Options{}
 	}
+	if o.Direct != nil {
+		return newDirect(o)
+	}
 	line, err := appendHeader(nil, h)
 	if err != nil {
 		return nil, err
@@ -102,6 +113,17 @@ func NewRecorder(h Header, o *Options) (*Recorder, error) {
 		return nil, fmt.Errorf("history header: %w", err)
 	}
 	go r.run()
+	return r, nil
+}
+
+// newDirect is a recorder that hands each event on and writes nothing.
+func newDirect(o *Options) (*Recorder, error) {
+	if o.Out != nil || o.Follow != nil || o.Every != 0 {
+		return nil, errors.New("history: Direct goes without Out, Follow and Every")
+	}
+	r := &Recorder{now: o.Now, direct: o.Direct}
+	r.written.L = &r.mu
+	r.startClock()
 	return r, nil
 }
 
@@ -143,6 +165,9 @@ func (r *Recorder) At(s lockspec.Stamp) int64 {
 // index. What e says in those two fields is ignored. After Close it returns -1
 // and the event is lost, which Err and Close report.
 func (r *Recorder) Record(e *Event) int64 {
+	if r.direct != nil {
+		return r.hand(e)
+	}
 	var space [768]byte
 	body := appendBody(space[:0], e)
 	r.mu.Lock()
@@ -160,6 +185,23 @@ func (r *Recorder) Record(e *Event) int64 {
 		b.keep(e, index, r.last)
 	}
 	return index
+}
+
+// hand stamps a copy of the event and hands it to direct.
+func (r *Recorder) hand(e *Event) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		r.refused++
+		return -1
+	}
+	r.handed = *e
+	r.last = max(r.last, r.now())
+	r.handed.Index, r.handed.Time = r.next, r.last
+	r.next++
+	r.upto = r.next
+	r.direct(&r.handed)
+	return r.handed.Index
 }
 
 // longestStamp is what appendStamp appends at most.
@@ -237,6 +279,9 @@ func (r *Recorder) Close() error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
+	if r.direct != nil {
+		return r.Err()
+	}
 	poke(r.hurry)
 	<-r.done
 	return r.Err()

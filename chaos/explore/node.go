@@ -1,0 +1,97 @@
+package explore
+
+import (
+	"context"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockcheck/lockcheck/fakeclock"
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Node is one life of a simulated machine. The lock under test gets its time
+// and its way to the service from it, and from nowhere else.
+type Node struct {
+	Name string
+
+	w     *World
+	life  int
+	clock fakeclock.Clock
+	view  *fakeclock.View // nil where nothing will strike its time
+	gone  chan struct{}   // closed when it is killed, or the world ends
+	runs  gate            // closed while it is stopped
+
+	// Under the world's mutex.
+	dead   bool
+	out    time.Duration // when the last of what it told the harness arrives
+	leases []*lease      // that it may still have something to tell of
+	links  []*link       // to each server
+	next   []*fate       // of its next messages
+	seen   map[Phase]int // how often it was there
+	calls  map[int]context.CancelFunc
+	opened int
+}
+
+// link is the way between a node and a server.
+type link struct{ out, in gate }
+
+func newNode(w *World, name string, life int) *Node {
+	n := &Node{Name: name, w: w, life: life, gone: make(chan struct{}), seen: map[Phase]int{}, runs: gate{w: w}}
+	n.clock = clock{fakeclock.Real(), w}
+	if w.plan.timely(name) {
+		n.view = fakeclock.NewView(n.clock)
+		n.clock = n.view
+	}
+	for range w.service.Servers() {
+		n.links = append(n.links, &link{gate{w: w}, gate{w: w}})
+	}
+	return n
+}
+
+// Clock is the node's clock, which can run wrong and stop.
+func (n *Node) Clock() fakeclock.Clock { return n.clock }
+
+// Rand is a source of the node's own for the lock under test: the same seed
+// draws the same again.
+func (n *Node) Rand() rand.Source {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(n.String()))
+	return rand.NewPCG(n.w.Seed, h.Sum64())
+}
+
+// World is where the node is.
+func (n *Node) World() *World { return n.w }
+
+// kill ends the node. What it has sent travels on.
+func (n *Node) kill() {
+	if n.dead {
+		return
+	}
+	n.dead = true
+	close(n.gone)
+	for _, id := range slices.Sorted(maps.Keys(n.calls)) {
+		n.calls[id]()
+	}
+	if n.view != nil {
+		n.view.Pause()
+	}
+}
+
+// errDied is what the harness hears of a call whose node ended.
+var errDied = errUnavailable("the node was killed")
+
+type errUnavailable string
+
+func (e errUnavailable) Error() string        { return string(e) }
+func (e errUnavailable) Is(target error) bool { return target == lockspec.ErrUnavailable }
+
+// ErrNotSent is the error of a call whose context had ended before anything was
+// sent.
+const ErrNotSent = errUnavailable("nothing was sent")
+
+// ErrReset is the error of a call whose connection broke: nobody knows whether
+// the request arrived.
+const ErrReset = errUnavailable("connection reset")

@@ -1,0 +1,147 @@
+package explore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Phase is where in its tenure a node is when it is struck.
+type Phase string
+
+// The phases.
+const (
+	BeforeSend  Phase = "before send"  // an acquisition is about to leave
+	AfterApply  Phase = "after apply"  // the server has decided on it
+	BeforeReply Phase = "before reply" // its reply has arrived and was not read yet
+	InWork      Phase = "in the work"
+	InRenew     Phase = "in renew" // anywhere on the way of a renewal
+	InRelease   Phase = "in release"
+	InQueue     Phase = "in the queue" // between two attempts of a wait
+)
+
+// Phases lists the phases.
+func Phases() []Phase {
+	return []Phase{BeforeSend, AfterApply, BeforeReply, InWork, InRenew, InRelease, InQueue}
+}
+
+// place is a phase, and which leg of an exchange where it has several.
+type place struct {
+	phase Phase
+	leg   int
+}
+
+// placeOf is where a message is: about to leave, applied, arrived back.
+func placeOf(op Op, leg int) place {
+	switch op {
+	case Renew:
+		return place{InRenew, leg}
+	case Release, Delete:
+		return place{InRelease, leg}
+	}
+	return place{[]Phase{BeforeSend, AfterApply, BeforeReply}[leg], 0}
+}
+
+// Fault is a row of the table of faults.
+type Fault struct {
+	Name   string
+	Hazard lockspec.Hazard // empty: it excuses nothing
+	Means  string
+	apply  func(*step, *World, *Node) (heal func())
+	fated  func(*step) *fate // of a message
+}
+
+// Plan is what a seed decided. Its steps are placed by what a node does, not by
+// the clock.
+type plan struct {
+	network network
+	lease   time.Duration
+	proven  bool // nodes' clocks are proven: they give stamps
+	steps   []*step
+	seen    map[visit]int
+	pending int
+}
+
+type visit struct {
+	node string
+	at   place
+}
+
+// step is one fault.
+type step struct {
+	id      string
+	fault   *Fault
+	node    string
+	at      place
+	nth     int           // at this visit of the place
+	lasts   time.Duration // until it is healed
+	by      time.Duration // of a server's clock
+	rate    float64       // of a node's clock
+	server  int
+	resets  bool    // the connection breaks instead of falling silent
+	into    float64 // of the work
+	key     string
+	targets []string
+
+	struck, landed, ended bool
+}
+
+// timely says whether the plan strikes a node's time.
+func (p *plan) timely(node string) bool {
+	for _, s := range p.steps {
+		if s.node == node && (s.fault.Name == "pause" || s.fault.Name == "suspend" || s.fault.Name == "client-clock" || s.fault.Name == "kill") {
+			return true
+		}
+	}
+	return false
+}
+
+// Size is how large the worlds are.
+type Size struct {
+	Nodes, Tenures int
+	Steps          int // faults, at most
+}
+
+const theKey = "k"
+
+// draw makes the plan of a seed.
+func draw(seed uint64, size Size, faults []*Fault, servers int) *plan {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	p := &plan{seen: map[visit]int{}, proven: rng.IntN(2) == 0}
+	p.lease = time.Duration(300+rng.IntN(700))*time.Millisecond + time.Duration(rng.IntN(1e6))
+	p.network = [...]network{
+		{50 * time.Microsecond, time.Millisecond, 0},
+		{50 * time.Microsecond, 2 * time.Millisecond, 10},
+		{time.Millisecond, 15 * time.Millisecond, 20},
+	}[rng.IntN(3)]
+	for range min(size.Steps, [...]int{0, 0, 1, 1, 1, 1, 2, 2, 2, 3}[rng.IntN(10)]) {
+		p.steps = append(p.steps, p.drawStep(rng, size, faults, servers))
+	}
+	p.pending = len(p.steps)
+	for _, s := range p.steps {
+		p.proven = p.proven && s.fault.Hazard != lockspec.ClientClock
+	}
+	return p
+}
+
+func (p *plan) drawStep(rng *rand.Rand, size Size, faults []*Fault, servers int) *step {
+	phases := Phases()
+	s := &step{id: fmt.Sprintf("f%d", len(p.steps)+1), fault: faults[rng.IntN(len(faults))],
+		node: fmt.Sprintf("n%d", rng.IntN(size.Nodes)+1), at: place{phases[rng.IntN(len(phases))], 0},
+		nth: 1 + rng.IntN(max(1, min(3, size.Tenures))), into: rng.Float64(), resets: rng.IntN(2) == 0,
+		server: rng.IntN(servers), key: theKey}
+	if s.at.phase == InRenew || s.at.phase == InRelease {
+		s.at.leg = rng.IntN(3)
+	}
+	// Half of what lasts is shorter than a lease and must be borne, half longer.
+	part := 0.02 + 0.2*rng.Float64()
+	if rng.IntN(2) == 0 {
+		part = 0.5 + 2*rng.Float64()
+	}
+	s.lasts = time.Duration(part * float64(p.lease))
+	s.by = time.Duration((rng.Float64()*3 - 1) * float64(p.lease))
+	s.rate = 0.5 + rng.Float64()*1.5
+	return s
+}

@@ -1,0 +1,157 @@
+package explore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/lockcheck/lockcheck/checker/history"
+	"github.com/lockcheck/lockcheck/fakeclock"
+)
+
+// World is one simulated run: nodes, the network between them and a service,
+// and the faults that one seed decided. It lives in a synctest bubble, whose
+// time is its time. It is safe for concurrent use.
+//
+// No two things of a world happen at one moment: every delay is drawn to the
+// nanosecond, and what one event sets free goes on one after the other. That
+// is what makes a world repeat itself: the runtime orders what is due at the
+// same time as it likes.
+type World struct {
+	Seed uint64
+
+	began   time.Time
+	service Service
+	network network
+	over    chan struct{} // closed when the world ends: every call returns
+
+	mu    sync.Mutex
+	rng   *rand.Rand // of moments
+	doors []*gate    // of the servers; closed while one answers nobody
+	nodes map[string]*Node
+	lives map[string]int // incarnations so far
+	plan  *plan
+	rec   recorder
+	ended bool
+}
+
+// recorder is where a world says what it does to the nodes.
+type recorder interface {
+	Record(*history.Event) int64
+}
+
+// newWorld begins a world at the bubble's present time.
+func newWorld(seed uint64, p *plan) *World {
+	return &World{Seed: seed, began: time.Now(), over: make(chan struct{}), network: p.network,
+		rng: rand.New(rand.NewPCG(seed, 1)), nodes: map[string]*Node{}, lives: map[string]int{}, plan: p}
+}
+
+// now is how long the world has lasted.
+func (w *World) now() time.Duration { return time.Since(w.began) }
+
+// moment draws a time that nothing else happens to share.
+func (w *World) moment(from, upto time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.draw(from, upto)
+}
+
+func (w *World) draw(from, upto time.Duration) time.Duration {
+	return from + time.Duration(w.rng.Int64N(int64(upto-from)+1))
+}
+
+// Node is the machine of that name in its present life: the one it was last
+// started in.
+func (w *World) Node(name string) *Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.nodes[name]
+	if n == nil || n.dead {
+		w.lives[name]++
+		n = newNode(w, name, w.lives[name])
+		w.nodes[name] = n
+	}
+	return n
+}
+
+// end makes every call return, now and later.
+func (w *World) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.ended = true
+		close(w.over)
+	}
+}
+
+// clock is the true time, as the harness's own clock shows it: the stamps of a
+// node whose clock is proven are its readings.
+type clock struct {
+	fakeclock.Clock
+	w *World
+}
+
+// Stamp implements fakeclock.Stamper. It is never 0, which would mean none.
+func (c clock) Stamp() int64 { return int64(c.w.now()) + 1 }
+
+// network is how fast messages travel, one way.
+type network struct {
+	least, most time.Duration
+	slow        int // one message of that many takes five times as long; 0: none
+}
+
+func (w *World) delay() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.draw(w.network.least, w.network.most)
+	if w.network.slow > 0 && w.rng.IntN(w.network.slow) == 0 {
+		d *= 5
+	}
+	return d
+}
+
+// gate is a way that can be closed. What comes to a closed one waits, and goes
+// on in the order of its coming, a little apart, once it is open.
+type gate struct {
+	w       *World
+	closed  int // how many keep it closed
+	waiting []chan struct{}
+}
+
+func (g *gate) shut() { g.closed++ }
+
+func (g *gate) open() {
+	if g.closed--; g.closed > 0 {
+		return
+	}
+	after := time.Duration(0)
+	for _, c := range g.waiting {
+		after += g.w.draw(1, 10*time.Microsecond)
+		time.AfterFunc(after, func() { close(c) })
+	}
+	g.waiting = nil
+}
+
+// pass waits while the gate is closed; it is false where a channel was closed,
+// or the world ended, before.
+func (g *gate) pass(done, gone <-chan struct{}) bool {
+	g.w.mu.Lock()
+	if g.closed == 0 {
+		g.w.mu.Unlock()
+		return true
+	}
+	c := make(chan struct{})
+	g.waiting = append(g.waiting, c)
+	g.w.mu.Unlock()
+	select {
+	case <-c:
+		return g.pass(done, gone) // it may have been closed again
+	case <-done:
+	case <-gone:
+	case <-g.w.over:
+	}
+	return false
+}
+
+func (n *Node) String() string { return fmt.Sprintf("%s/%d", n.Name, n.life) }
