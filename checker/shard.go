@@ -77,6 +77,7 @@ type hold struct {
 	renewals   []renewal
 	base       *window // of the last ok renewal that was forgotten
 	suspects   []*suspect
+	blind      bool // it was renewed at a moment that nobody knows
 }
 
 // suspect is a violation that a later event may still undo, by showing that one
@@ -198,6 +199,8 @@ func (d *shard) call(h *hold, o *op) {
 		if o.sent != 0 {
 			h.renewals = append(h.renewals, renewal{invoke: at(o.sent), reply: o.stamp, sent: o.sent, lease: time.Duration(o.lease), ok: true, own: true})
 			d.renewed(h)
+		} else {
+			h.blind = true
 		}
 	case o.what == history.Release && o.kind == history.Invoke:
 		d.releasing(h, o)
@@ -215,6 +218,17 @@ func (d *shard) call(h *hold, o *op) {
 	}
 }
 
+// openRenewal is the renewal that is being answered: renewals of the lock's own
+// may have been seen since it was asked for. -1: none is.
+func (h *hold) openRenewal() int {
+	for i := len(h.renewals) - 1; i >= 0; i-- {
+		if !h.renewals[i].own && h.renewals[i].reply == never {
+			return i
+		}
+	}
+	return -1
+}
+
 // answered is the reply to a question: renew, held or write.
 func (d *shard) answered(h *hold, o *op) {
 	asked := h.askedFirst
@@ -224,11 +238,11 @@ func (d *shard) answered(h *hold, o *op) {
 	switch {
 	case o.kind == history.OK:
 		h.sure = later(h.sure, asked)
-		if o.what == history.Renew && len(h.renewals) > 0 {
+		if i := h.openRenewal(); o.what == history.Renew && i >= 0 {
 			if d.model.Kind != ModelMutex && h.late {
 				d.ownership(h, o, "renew")
 			}
-			n := &h.renewals[len(h.renewals)-1]
+			n := &h.renewals[i]
 			n.ok, n.reply, n.sent = true, o.stamp, o.sent
 			if o.lease != 0 {
 				n.lease = time.Duration(o.lease)
@@ -236,8 +250,8 @@ func (d *shard) answered(h *hold, o *op) {
 			d.renewed(h)
 		}
 	case o.outcome == lockspec.Lost || o.outcome == lockspec.NotHeld:
-		if o.what == history.Renew && len(h.renewals) > 0 {
-			h.renewals = h.renewals[:len(h.renewals)-1]
+		if i := h.openRenewal(); o.what == history.Renew && i >= 0 {
+			h.renewals = slices.Delete(h.renewals, i, i+1)
 		}
 		if d.model.Kind != ModelMutex {
 			d.end(h, asked)
@@ -251,7 +265,7 @@ func (d *shard) answered(h *hold, o *op) {
 // renewed checks that the last renewal found the lease alive, and forgets what
 // can no longer matter: only a few windows back can still be raised.
 func (d *shard) renewed(h *hold) {
-	if h.lease == 0 || !d.model.chained() {
+	if h.lease == 0 || h.blind || !d.model.chained() {
 		return
 	}
 	if _, n := d.alive(h, h.asked); n >= 0 {
