@@ -33,6 +33,8 @@ var rooms = []struct {
 	{"chaos", []string{"lockspec", "lockspec/driver", "lockspec/workload", "lockspec/contract", "checker/history", "checker", "reports/result"}},
 	{"reference", []string{"lockspec", "fakeclock"}},
 	{"reference/memory", []string{"lockspec", "fakeclock", "reference"}},
+	{"chaos/explore", []string{"lockspec", "lockspec/workload", "lockspec/contract", "checker/history", "checker", "reports/result", "fakeclock", "chaos"}},
+	{"reference/simulated", []string{"lockspec", "fakeclock", "reference", "chaos/explore"}},
 	{"reference/broken", []string{"lockspec", "fakeclock", "reference"}},
 }
 

@@ -16,8 +16,9 @@ import (
 //     the latest moment at which it may have ended, but not after the next was
 //     granted; on k permits, by possible holds of more than k − count at once;
 //   - an acquisition of unknown outcome, from its invocation on;
-//   - an attempt that a fault struck, while it was open: it may have been granted
-//     and have given that back before it was refused;
+//   - an acquisition that a fault struck, while it was open: a first attempt of
+//     it may have been granted, have lost its reply, and have been given back
+//     before it was refused or granted again;
 //   - unless strict-try is claimed, any other attempt, up to its return and a
 //     lease: a quorum lock leaves keys behind where it was refused;
 //   - a writer that waits, for a reader;
@@ -37,7 +38,7 @@ func (r *record) judgeBusy(v *Verdict) {
 	}
 	for i := range r.attempts {
 		a := &r.attempts[i]
-		if a.unknown || a.outcome != lockspec.Busy || r.attemptExplains(a, others[a.key]) || r.holdsExplain(a, byKey[a.key]) || r.serviceStruck(a) {
+		if a.unknown || a.outcome != lockspec.Busy || r.attemptExplains(a, others[a.key]) || r.holdsExplain(a, byKey[a.key]) || r.waitExplains(a, byKey[a.key]) || r.serviceStruck(a) {
 			continue
 		}
 		v.find(Finding{Kind: Contract, Rule: "unexplained-busy", Level: Service, Key: a.key, Events: []int64{a.invoke.Index, a.index},
@@ -61,9 +62,18 @@ func (r *record) attemptExplains(a *attempt, others []*attempt) bool {
 
 // struckOpen says whether a fault struck the attempt's node or its way to the
 // service while it was open.
-func (r *record) struckOpen(a *attempt) bool {
+func (r *record) struckOpen(a *attempt) bool { return r.struckBetween(a.node, a.invoke, a.reply) }
+
+func (r *record) struckBetween(node string, from, to Moment) bool {
 	return slices.ContainsFunc(r.faults, func(f *Fault) bool {
-		return f.Landed && f.strikesNode(a.node) && !a.reply.before(f.Start) && !f.End.before(a.invoke)
+		return f.Landed && f.strikesNode(node) && !to.before(f.Start) && !f.End.before(from)
+	})
+}
+
+// waitExplains looks for a wait that was struck and granted in the end.
+func (r *record) waitExplains(a *attempt, group []*Tenure) bool {
+	return slices.ContainsFunc(group, func(t *Tenure) bool {
+		return t.waited && t.Invoke.before(a.reply) && a.invoke.before(t.Return) && r.struckBetween(t.Node, t.Invoke, t.Return)
 	})
 }
 

@@ -425,11 +425,24 @@ func (r *record) dueRunning(i *Tenure, h *Fault) Moment {
 	case i.Session:
 		return h.Start
 	case h.onService() && self && r.header.Bounds.RenewEveryFor(i.Lease) > 0:
-		return later(h.Start, i.Return).plus(r.header.Bounds.RenewEveryFor(i.Lease))
+		next := later(h.Start, i.Return).plus(r.header.Bounds.RenewEveryFor(i.Lease))
+		if r.deaf(i, h, next) {
+			return later(next, i.PaperEnd)
+		}
+		return next
 	case self && !i.seesRenew:
 		return later(i.PaperEnd, h.Start.plus(i.Lease))
 	}
 	return i.PaperEnd
+}
+
+// deaf says whether something else struck the tenure between the fault and the
+// moment, so that the renewal that would have told of it may not have come
+// through: the holder then knows when its paper ends.
+func (r *record) deaf(i *Tenure, h *Fault, m Moment) bool {
+	return slices.ContainsFunc(r.faults, func(f *Fault) bool {
+		return f != h && f.strikes(i) && !m.before(f.Start) && !f.End.before(h.Start)
+	})
 }
 
 // resumed is the moment, or, where the node was stopped then, its resume.

@@ -80,13 +80,9 @@ func (r *record) ownedBy(v *Verdict, i *Tenure, c *call, rest []*Tenure) bool {
 		if !i.precedes(j) || !r.exclude(i, j) {
 			continue
 		}
-		f := Finding{Kind: Ownership, Rule: "ok-after-successor", Level: Service, Key: i.Key, Tenures: []string{i.ID, j.ID},
+		v.find(Finding{Kind: Ownership, Rule: "ok-after-successor", Level: Service, Key: i.Key, Tenures: []string{i.ID, j.ID},
 			Events:  []int64{j.Return.Index, c.invoke.Index, c.reply.Index},
-			Message: fmt.Sprintf("%s was answered ok to a %s although %s had been granted %q before it was asked for", i.ID, c.op, j.ID, i.Key)}
-		if c.op == history.Release && r.lagging(i, c.invoke) != c.invoke {
-			f.Certainty = "the node's clock had fallen behind: a lock that repeats a release whose reply was lost may have taken a free key for its own doing"
-		}
-		v.find(f)
+			Message: fmt.Sprintf("%s was answered ok to a %s although %s had been granted %q before it was asked for", i.ID, c.op, j.ID, i.Key)})
 		return true
 	}
 	return false

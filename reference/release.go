@@ -14,8 +14,9 @@ import (
 //
 // ctx gives values only: a release goes on though ctx has ended, and takes no
 // longer than Options.ReleaseTimeout. ErrLost: the tenure was lost before.
-// ErrUnavailable: it is not known whether the service has freed the key; it
-// does so when the lease ends, because nothing renews it any more.
+// ErrUnavailable: it is not known whether the service freed the key, or had
+// lost it before; it is free at the latest when the lease ends, because nothing
+// renews it any more.
 func (l *Lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	l.look()
@@ -112,18 +113,17 @@ func (e *Engine) free(ctx context.Context, c Claim) error {
 }
 
 // settled is the outcome of a release that was refused. If an earlier try had
-// no answer and the key is free, that try freed it. If another holds the key,
-// it may have come after that try or before it: nobody knows.
+// no answer, that try may have freed the key, or the tenure may have been over
+// before it: nobody knows, whoever holds the key now.
+//
+// Counter-example to taking a free key for the first try's doing: the service
+// restarted and forgot the key, another held it and gave it back, and then this
+// tenure's release lost its reply. An ok would say that the work was protected.
 func settled(refusal, unsure error) error {
-	var loss *LostError
-	switch {
-	case unsure == nil:
-		return refusal
-	case errors.As(refusal, &loss) && loss.Reason == TakenOver:
+	if unsure != nil {
 		return unsure
-	default:
-		return nil
 	}
+	return refusal
 }
 
 func (e *Engine) releaseOnce(ctx context.Context, c Claim, timeout time.Duration) error {

@@ -63,7 +63,7 @@ func TestB07_ReleaseIsRetriedSafely(t *testing.T) {
 	for name, tc := range map[string]struct {
 		taken bool
 		want  error
-	}{"free since": {false, nil}, "taken since": {true, lockspec.ErrUnavailable}} {
+	}{"free since": {false, lockspec.ErrUnavailable}, "taken since": {true, lockspec.ErrUnavailable}} {
 		bubble(t, func(w *world) {
 			e, s := w.node(nil)
 			other, _ := w.node(nil)

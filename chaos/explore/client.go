@@ -166,8 +166,6 @@ func (l *lease) watch() {
 			return
 		case <-l.n.gone:
 			return
-		case <-l.n.w.over:
-			return
 		}
 	}
 }
@@ -289,12 +287,9 @@ func (n *Node) work(ctx context.Context, d time.Duration) error {
 		case <-n.gone:
 			t.Stop()
 			return errDied
-		case <-n.w.over:
-			t.Stop()
-			return errDied
 		}
 		if part == into {
-			n.reach(place{InWork, 0}, nil)
+			n.reach(place{inWork, 0}, nil)
 		}
 		n.runs.pass(nil, n.gone)
 	}

@@ -32,6 +32,7 @@ func (c *contender) run(ctx context.Context, turns int) {
 		if err == nil {
 			held++
 			c.tenure(ctx, t)
+			c.r.collect()
 		}
 	}
 }
@@ -70,9 +71,9 @@ func (c *contender) acquire(ctx context.Context) (*workload.Tenure, error) {
 func (c *contender) tenure(ctx context.Context, t *workload.Tenure) {
 	lease := c.r.plan.lease
 	for range 1 + c.rng.IntN(2) {
-		work := time.Duration(c.rng.Int64N(int64(lease) / 3))
-		if c.odds(4) {
-			work = time.Duration((0.5 + 1.5*c.rng.Float64()) * float64(lease))
+		work := time.Duration(c.rng.Int64N(int64(lease) / 4))
+		if c.odds(6) {
+			work = time.Duration((0.4 + 1.2*c.rng.Float64()) * float64(lease))
 		}
 		if over(t.Write(ctx, work)) {
 			break

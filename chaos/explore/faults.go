@@ -44,13 +44,13 @@ func (n *Node) reach(at place, m *message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.plan
-	if p.pending == 0 || w.ended || n.dead {
+	if p.pending == 0 || w.ended || n.dead || n.number >= len(p.seen) {
 		return
 	}
-	v := visit{n.Name, at}
-	p.seen[v]++
+	seen := &p.seen[n.number][at.number()]
+	*seen++
 	for _, s := range p.steps {
-		if !s.struck && s.node == n.Name && s.at == at && s.nth == p.seen[v] {
+		if !s.struck && s.node == n.Name && s.at == at && s.nth == int(*seen) {
 			s.struck = true
 			p.pending--
 			s.strike(w, n, m)
@@ -90,11 +90,8 @@ func (s *step) strike(w *World, n *Node, m *message) {
 // it.
 func (s *step) late() bool {
 	leg := s.at.leg
-	switch s.at.phase {
-	case AfterApply:
-		leg = 1
-	case BeforeReply:
-		leg = 2
+	if s.at.phase < legs {
+		leg = s.at.phase // of an acquisition
 	}
 	onReply := s.fault.Name == "drop-reply" || s.fault.Name == "delay-reply"
 	return leg == 2 || leg == 1 && !onReply

@@ -45,14 +45,7 @@ func (n *Node) Call(ctx context.Context, server int, q Request) (Reply, error) {
 }
 
 func (n *Node) isGone() bool {
-	select {
-	case <-n.gone:
-		return true
-	case <-n.w.over:
-		return true
-	default:
-		return false
-	}
+	return n.ended.Load()
 }
 
 // gone is what a call answers once the node has ended.
@@ -60,9 +53,6 @@ var gone = Reply{Outcome: lockspec.NotHeld}
 
 func (m *message) exchange(ctx context.Context) (Reply, error) {
 	f := m.fate
-	if f != nil && f.again > 0 {
-		m.copy(f.again + m.n.w.delay())
-	}
 	if f != nil && f.dropRequest {
 		return m.silence(ctx)
 	}
@@ -123,6 +113,9 @@ func (m *message) through(done, gone <-chan struct{}) bool {
 func (m *message) apply() bool {
 	up := m.deliver()
 	if up {
+		if m.fate != nil && m.fate.again > 0 {
+			m.copy(m.fate.again)
+		}
 		m.n.reach(placeOf(m.q.Op, 1), m)
 	}
 	return up
@@ -167,7 +160,6 @@ func (m *message) wait(ctx context.Context, c <-chan time.Time) bool {
 		return true
 	case <-ctx.Done():
 	case <-m.n.gone:
-	case <-m.n.w.over:
 	}
 	return false
 }

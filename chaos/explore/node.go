@@ -6,6 +6,9 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockcheck/lockcheck/fakeclock"
@@ -17,20 +20,21 @@ import (
 type Node struct {
 	Name string
 
-	w     *World
-	life  int
-	clock fakeclock.Clock
-	view  *fakeclock.View // nil where nothing will strike its time
-	gone  chan struct{}   // closed when it is killed, or the world ends
-	runs  gate            // closed while it is stopped
+	w      *World
+	life   int
+	number int // in the plan
+	clock  fakeclock.Clock
+	view   *fakeclock.View // nil where nothing will strike its time
+	gone   chan struct{}   // closed when it is killed, or the world ends
+	runs   gate            // closed while it is stopped
 
+	ended atomic.Bool // gone is closed
 	// Under the world's mutex.
-	dead   bool
+	dead   bool          // killed
 	out    time.Duration // when the last of what it told the harness arrives
 	leases []*lease      // that it may still have something to tell of
 	links  []*link       // to each server
 	next   []*fate       // of its next messages
-	seen   map[Phase]int // how often it was there
 	calls  map[int]context.CancelFunc
 	opened int
 }
@@ -39,7 +43,9 @@ type Node struct {
 type link struct{ out, in gate }
 
 func newNode(w *World, name string, life int) *Node {
-	n := &Node{Name: name, w: w, life: life, gone: make(chan struct{}), seen: map[Phase]int{}, runs: gate{w: w}}
+	n := &Node{Name: name, w: w, life: life, gone: make(chan struct{}), runs: gate{w: w}}
+	n.number, _ = strconv.Atoi(strings.TrimPrefix(name, "n"))
+	n.number--
 	n.clock = clock{fakeclock.Real(), w}
 	if w.plan.timely(name) {
 		n.view = fakeclock.NewView(n.clock)
@@ -49,6 +55,13 @@ func newNode(w *World, name string, life int) *Node {
 		n.links = append(n.links, &link{gate{w: w}, gate{w: w}})
 	}
 	return n
+}
+
+// end makes every call return.
+func (n *Node) end() {
+	if !n.ended.Swap(true) {
+		close(n.gone)
+	}
 }
 
 // Clock is the node's clock, which can run wrong and stop.
@@ -71,7 +84,7 @@ func (n *Node) kill() {
 		return
 	}
 	n.dead = true
-	close(n.gone)
+	n.end()
 	for _, id := range slices.Sorted(maps.Keys(n.calls)) {
 		n.calls[id]()
 	}

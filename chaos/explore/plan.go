@@ -22,26 +22,31 @@ const (
 	InQueue     Phase = "in the queue" // between two attempts of a wait
 )
 
+var allPhases = [...]Phase{BeforeSend, AfterApply, BeforeReply, InWork, InRenew, InRelease, InQueue}
+
 // Phases lists the phases.
-func Phases() []Phase {
-	return []Phase{BeforeSend, AfterApply, BeforeReply, InWork, InRenew, InRelease, InQueue}
-}
+func Phases() []Phase { return append([]Phase(nil), allPhases[:]...) }
 
-// place is a phase, and which leg of an exchange where it has several.
-type place struct {
-	phase Phase
-	leg   int
-}
+// place is a phase, by its number, and which leg of an exchange where it has
+// several.
+type place struct{ phase, leg int }
 
-// placeOf is where a message is: about to leave, applied, arrived back.
+const (
+	inWork, inRenew, inRelease, inQueue = 3, 4, 5, 6
+	legs                                = 3 // about to leave, applied, arrived back
+)
+
+func (p place) number() int { return p.phase*legs + p.leg }
+
+// placeOf is where a message is on its way.
 func placeOf(op Op, leg int) place {
 	switch op {
 	case Renew:
-		return place{InRenew, leg}
+		return place{inRenew, leg}
 	case Release, Delete:
-		return place{InRelease, leg}
+		return place{inRelease, leg}
 	}
-	return place{[]Phase{BeforeSend, AfterApply, BeforeReply}[leg], 0}
+	return place{leg, 0}
 }
 
 // Fault is a row of the table of faults.
@@ -60,13 +65,8 @@ type plan struct {
 	lease   time.Duration
 	proven  bool // nodes' clocks are proven: they give stamps
 	steps   []*step
-	seen    map[visit]int
+	seen    [][len(allPhases) * legs]uint16 // visits, by node and place
 	pending int
-}
-
-type visit struct {
-	node string
-	at   place
 }
 
 // step is one fault.
@@ -109,7 +109,7 @@ const theKey = "k"
 // draw makes the plan of a seed.
 func draw(seed uint64, size Size, faults []*Fault, servers int) *plan {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	p := &plan{seen: map[visit]int{}, proven: rng.IntN(2) == 0}
+	p := &plan{seen: make([][len(allPhases) * legs]uint16, size.Nodes), proven: rng.IntN(2) == 0}
 	p.lease = time.Duration(300+rng.IntN(700))*time.Millisecond + time.Duration(rng.IntN(1e6))
 	p.network = [...]network{
 		{50 * time.Microsecond, time.Millisecond, 0},
@@ -126,14 +126,16 @@ func draw(seed uint64, size Size, faults []*Fault, servers int) *plan {
 	return p
 }
 
+func nodeName(n int) string { return fmt.Sprintf("n%d", n+1) }
+
 func (p *plan) drawStep(rng *rand.Rand, size Size, faults []*Fault, servers int) *step {
-	phases := Phases()
+	node := rng.IntN(size.Nodes)
 	s := &step{id: fmt.Sprintf("f%d", len(p.steps)+1), fault: faults[rng.IntN(len(faults))],
-		node: fmt.Sprintf("n%d", rng.IntN(size.Nodes)+1), at: place{phases[rng.IntN(len(phases))], 0},
+		node: nodeName(node), at: place{rng.IntN(len(allPhases)), 0},
 		nth: 1 + rng.IntN(max(1, min(3, size.Tenures))), into: rng.Float64(), resets: rng.IntN(2) == 0,
 		server: rng.IntN(servers), key: theKey}
-	if s.at.phase == InRenew || s.at.phase == InRelease {
-		s.at.leg = rng.IntN(3)
+	if s.at.phase == inRenew || s.at.phase == inRelease {
+		s.at.leg = rng.IntN(legs)
 	}
 	// Half of what lasts is shorter than a lease and must be borne, half longer.
 	part := 0.02 + 0.2*rng.Float64()

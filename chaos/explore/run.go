@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -125,7 +126,7 @@ func (r *run) judged(out *Outcome) {
 	out.Verdict = checker.Judge(out.Header, r.events)
 	out.Shape = shape(r.events)
 	for _, s := range r.plan.steps {
-		c := Cell{s.fault.Name, s.at.phase}
+		c := Cell{s.fault.Name, allPhases[s.at.phase]}
 		out.Planned = append(out.Planned, c)
 		if s.landed {
 			out.Struck = append(out.Struck, c)
@@ -180,7 +181,7 @@ func (r *run) claims(f lockspec.Feature) bool { return r.desc.Claims(f) }
 func (r *run) contend() {
 	var all sync.WaitGroup
 	for i := range r.o.Size.Nodes {
-		c := &contender{r: r, node: fmt.Sprintf("n%d", i+1), rng: rand.New(rand.NewPCG(r.world.Seed, uint64(i)+100))}
+		c := &contender{r: r, node: nodeName(i), rng: rand.New(rand.NewPCG(r.world.Seed, uint64(i)+100))}
 		c.process = r.open(c.node)
 		all.Go(func() {
 			c.sleep(context.Background(), 1, 20*time.Millisecond)
@@ -189,6 +190,18 @@ func (r *run) contend() {
 	}
 	all.Wait()
 }
+
+// collect collects garbage, in some schedules, while the goroutines of the
+// world are alive: the runtime takes the size of new stacks from those it
+// finds then. At any other time it is not allowed to, because what it preempts
+// would go on in another order.
+func (r *run) collect() {
+	if r.world.Seed%gcEvery == 0 {
+		runtime.GC()
+	}
+}
+
+const gcEvery = 32
 
 // open makes a process on the present life of the node.
 func (r *run) open(name string) *workload.Process {

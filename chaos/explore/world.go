@@ -70,6 +70,9 @@ func (w *World) Node(name string) *Node {
 	if n == nil || n.dead {
 		w.lives[name]++
 		n = newNode(w, name, w.lives[name])
+		if w.ended {
+			n.end()
+		}
 		w.nodes[name] = n
 	}
 	return n
@@ -82,6 +85,9 @@ func (w *World) end() {
 	if !w.ended {
 		w.ended = true
 		close(w.over)
+		for _, n := range w.nodes {
+			n.end()
+		}
 	}
 }
 

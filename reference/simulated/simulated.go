@@ -61,7 +61,7 @@ func harness(service func(*explore.World) explore.Service, p protocol) explore.H
 }
 
 func options(lease time.Duration) *reference.Options {
-	return &reference.Options{Lease: lease, MinRetryDelay: 20 * time.Millisecond, MaxRetryDelay: 300 * time.Millisecond}
+	return &reference.Options{Lease: lease, MaxRetryDelay: 400 * time.Millisecond}
 }
 
 func engine(n *explore.Node, b reference.Backend, lease time.Duration) (*reference.Engine, error) {
