@@ -61,9 +61,7 @@ func (n *Node) leave() error {
 func (n *Node) tell() time.Duration {
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
-	for _, l := range n.leases {
-		l.signal()
-	}
+	n.signal()
 	return n.slot()
 }
 
@@ -139,36 +137,41 @@ func (n *Node) adopt(inner lockspec.Lease) lockspec.Lease {
 	return l
 }
 
-// watch tells what a lease signals while nobody asks it anything.
+// watch tells of a loss that is raised while nobody asks the lease anything.
 func (l *lease) watch() {
 	var lost <-chan struct{}
 	if s, ok := l.inner.(lockspec.Notifier); ok {
 		lost = s.Lost()
 	}
-	var renewals <-chan lockspec.Renewal
-	if s, ok := l.inner.(lockspec.RenewalSource); ok {
-		renewals = s.Renewals()
-	}
-	for {
-		select {
-		case r := <-renewals:
-			if l.n.runs.pass(l.over, l.n.gone) {
-				l.n.w.mu.Lock()
-				l.forward(r)
-				l.n.w.mu.Unlock()
-			}
-		case <-lost:
-			if l.n.runs.pass(l.over, l.n.gone) {
-				l.n.tell()
-			}
-			return
-		case <-l.over:
-			return
-		case <-l.n.gone:
-			return
+	select {
+	case <-lost:
+		if l.n.runs.pass(l.over, l.n.gone) {
+			l.n.flush()
 		}
+	case <-l.over:
+	case <-l.n.gone:
 	}
 }
+
+// flush tells what leases have raised. It never matters whether it comes before
+// or after a reply of the same moment: the reply tells the same first.
+func (n *Node) flush() {
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	if n.runs.closed == 0 && !n.w.ended && !n.dead {
+		n.signal()
+	}
+}
+
+func (n *Node) signal() {
+	for _, l := range n.leases {
+		l.signal()
+	}
+}
+
+// flushSoon flushes when the lock has had the time to take in what it just
+// heard.
+func (n *Node) flushSoon() { time.AfterFunc(n.w.draw(1, 2*time.Microsecond), n.flush) }
 
 // signal puts what the lease has raised into the node's stream, with the
 // world's mutex held. Each signal is told once.

@@ -31,6 +31,7 @@ var serviceFaults = []Fault{
 	{Name: "restart", Hazard: lockspec.Restart, Means: "a server forgets what it does not keep on disk", apply: onService},
 	{Name: "evict", Hazard: lockspec.Evict, Means: "the service drops the key", apply: onService},
 	{Name: "server-clock", Hazard: lockspec.ServerClock, Means: "a server's clock jumps", apply: onService},
+	{Name: "elect", Means: "the members of the service choose a new leader; until healing it answers nobody", apply: onService},
 	{Name: "failover", Hazard: lockspec.Failover, Means: "a replica that may not know the grant takes over", apply: onService},
 }
 
@@ -116,7 +117,7 @@ func (s *step) hits(m *message) []string {
 		return []string{s.node}
 	case "client-clock":
 		return []string{"clock:" + s.node}
-	case "restart", "failover", "server-pause":
+	case "restart", "failover", "server-pause", "elect":
 		return []string{"service"}
 	case "server-clock":
 		return []string{"clock:service"}

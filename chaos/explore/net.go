@@ -150,6 +150,11 @@ func (m *message) answer(ctx context.Context) (Reply, error) {
 	if !m.n.runs.pass(nil, m.n.gone) {
 		return gone, nil
 	}
+	if m.q.Op == Renew {
+		m.n.w.mu.Lock()
+		m.n.flushSoon()
+		m.n.w.mu.Unlock()
+	}
 	return m.reply, nil
 }
 

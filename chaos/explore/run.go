@@ -141,7 +141,9 @@ func (h *Harness) service(w *World) Service {
 	return h.Service(w)
 }
 
-// faults are those that the world and its service have and the options allow.
+// faults are those that the world and its service have and the options allow,
+// without what breaks every lock of the class. A partition is a fault for all:
+// where the class may not declare it, it excuses nothing.
 func (h *Harness) faults(s Service, o *Options) []*Fault {
 	var all []*Fault
 	for i := range worldFaults {
@@ -156,7 +158,8 @@ func (h *Harness) faults(s Service, o *Options) []*Fault {
 	}
 	var out []*Fault
 	for _, f := range all {
-		if o.Only == nil || o.Only(f.Name) {
+		beyond := f.Hazard != "" && f.Hazard != lockspec.Partition && !s.Class().Allows(f.Hazard)
+		if !beyond && (o.Only == nil || o.Only(f.Name)) {
 			out = append(out, f)
 		}
 	}

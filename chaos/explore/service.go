@@ -66,12 +66,16 @@ type table struct {
 	keys  map[string]entry
 	last  int64 // token
 	ahead time.Duration
+
+	version int64 // of the state
+	timed   bool  // a token is at least the time in microseconds
 }
 
 type entry struct {
 	owner string
 	token int64
 	until time.Duration // on the server's clock
+	lease time.Duration
 }
 
 func (t *table) live(key string, now time.Duration) (entry, bool) {
@@ -85,6 +89,7 @@ func (t *table) live(key string, now time.Duration) (entry, bool) {
 // handle is the protocol of a lease: an owner that holds is granted again, a
 // renewal and a release are for the owner only.
 func (t *table) handle(q Request, now time.Duration) Reply {
+	t.version++
 	e, held := t.live(q.Key, now)
 	switch q.Op {
 	case Acquire:
@@ -93,9 +98,12 @@ func (t *table) handle(q Request, now time.Duration) Reply {
 		}
 		if !held {
 			t.last++
+			if t.timed {
+				t.last = max(t.last, now.Microseconds())
+			}
 			e = entry{owner: q.Owner, token: t.last}
 		}
-		e.until = now + t.ahead + q.Lease
+		e.until, e.lease = now+t.ahead+q.Lease, q.Lease
 		t.put(q.Key, e)
 		return Reply{Outcome: lockspec.OK, Token: e.token, Lease: q.Lease}
 	case Delete:
@@ -106,7 +114,7 @@ func (t *table) handle(q Request, now time.Duration) Reply {
 		return Reply{Outcome: lockspec.NotHeld, Taken: held}
 	}
 	if q.Op == Renew {
-		e.until = now + t.ahead + q.Lease
+		e.until, e.lease = now+t.ahead+q.Lease, q.Lease
 		t.put(q.Key, e)
 	} else {
 		delete(t.keys, q.Key)

@@ -23,7 +23,11 @@ type Target struct {
 // Targets is the table of locks that can be explored.
 func Targets() []Target {
 	return []Target{
-		{"lease", "the engine on one lease server", harness(explore.NewLeaseServer, leased{})},
+		{"lease", "one lease server", harness(explore.NewLeaseServer, leased{desc: leaseDescription()})},
+		{"replicated", "a primary with an asynchronous replica", harness(explore.NewReplicated, leased{desc: replicatedDescription()})},
+		{"consensus", "a majority that agrees", harness(explore.NewConsensus, leased{desc: consensusDescription()})},
+		{"session", "a server that keeps a key while a session lives", harness(explore.NewSessions, sessions{})},
+		{"quorum", "five independent servers", harness(explore.NewQuorum, quorum{})},
 	}
 }
 
@@ -71,19 +75,36 @@ func engine(n *explore.Node, b reference.Backend, lease time.Duration) (*referen
 }
 
 // leased speaks to one server that leases.
-type leased struct{ n *explore.Node }
+type leased struct {
+	n    *explore.Node
+	desc lockspec.Description
+}
 
-func (leased) on(n *explore.Node) reference.Backend { return leased{n} }
+func (b leased) on(n *explore.Node) reference.Backend { return leased{n, b.desc} }
 
-func (leased) Timing() reference.Timing { return reference.Expiring(time.Second) }
-func (leased) Close() error             { return nil }
+func (leased) Timing() reference.Timing         { return reference.Expiring(time.Second) }
+func (leased) Close() error                     { return nil }
+func (b leased) Describe() lockspec.Description { return b.desc }
 
-func (leased) Describe() lockspec.Description {
-	return lockspec.Description{Name: "simulated lease server", Class: lockspec.Leased,
-		Hazards: []lockspec.Hazard{lockspec.Pause, lockspec.Suspend, lockspec.ClientClock, lockspec.ServerClock,
-			lockspec.Restart, lockspec.Evict},
+func describe(name string, class lockspec.Class, hazards ...lockspec.Hazard) lockspec.Description {
+	return lockspec.Description{Name: name, Class: class, Hazards: hazards,
 		Features: []lockspec.Feature{lockspec.Fencing, lockspec.OwnerChecked, lockspec.StrictTry},
 		Bounds:   lockspec.Bounds{LeaseMin: time.Millisecond, LeaseMax: time.Hour, Takeover: 100 * time.Millisecond}}
+}
+
+// Only what an engine cannot help is declared: a partition it can.
+func leaseDescription() lockspec.Description {
+	return describe("simulated lease server", lockspec.Leased, lockspec.Pause, lockspec.Suspend, lockspec.ClientClock,
+		lockspec.ServerClock, lockspec.Restart, lockspec.Evict)
+}
+
+func replicatedDescription() lockspec.Description {
+	return describe("simulated replicated server", lockspec.ReplicatedLease, lockspec.Pause, lockspec.Suspend, lockspec.ClientClock,
+		lockspec.Failover, lockspec.Evict)
+}
+
+func consensusDescription() lockspec.Description {
+	return describe("simulated consensus", lockspec.Consensus, lockspec.Pause, lockspec.Suspend, lockspec.ClientClock)
 }
 
 func (b leased) Attempt(ctx context.Context, c reference.Claim) (reference.Grant, error) {
