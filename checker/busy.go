@@ -3,6 +3,7 @@ package checker
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -38,7 +39,7 @@ func (r *record) judgeBusy(v *Verdict) {
 	}
 	for i := range r.attempts {
 		a := &r.attempts[i]
-		if a.unknown || a.outcome != lockspec.Busy || r.attemptExplains(a, others[a.key]) || r.holdsExplain(a, byKey[a.key]) || r.waitExplains(a, byKey[a.key]) || r.serviceStruck(a) {
+		if a.unknown || a.outcome != lockspec.Busy || r.attemptExplains(a, others[a.key]) || r.holdsExplain(a, byKey[a.key]) || r.ghostExplains(a, byKey[a.key]) || r.serviceStruck(a) {
 			continue
 		}
 		v.find(Finding{Kind: Contract, Rule: "unexplained-busy", Level: Service, Key: a.key, Events: []int64{a.invoke.Index, a.index},
@@ -52,28 +53,33 @@ func (r *record) attemptExplains(a *attempt, others []*attempt) bool {
 		if b == a || a.reply.before(b.invoke) {
 			continue
 		}
+		until, struck := r.ghost(b.node, b.invoke, b.reply, b.ask)
 		waitingWriter := a.mode == lockspec.Read && b.mode != lockspec.Read
-		if b.unknown || r.struckOpen(b) && !b.reply.before(a.invoke) || !strict && !b.reply.plus(b.ask+r.eps(b.ask)).before(a.invoke) || waitingWriter && !b.reply.before(a.invoke) {
+		if b.unknown || struck && a.invoke.before(until) || !strict && !b.reply.plus(b.ask+r.eps(b.ask)).before(a.invoke) || waitingWriter && !b.reply.before(a.invoke) {
 			return true
 		}
 	}
 	return false
 }
 
-// struckOpen says whether a fault struck the attempt's node or its way to the
-// service while it was open.
-func (r *record) struckOpen(a *attempt) bool { return r.struckBetween(a.node, a.invoke, a.reply) }
-
-func (r *record) struckBetween(node string, from, to Moment) bool {
-	return slices.ContainsFunc(r.faults, func(f *Fault) bool {
-		return f.Landed && f.strikesNode(node) && !to.before(f.Start) && !f.End.before(from)
-	})
+// ghost is until when an acquisition of the node that a fault struck while it
+// was open may have kept the key, whatever became of it: what the fault held up
+// may have landed as late as it healed, for one lease. ok is false where
+// nothing struck it.
+func (r *record) ghost(node string, from, to Moment, lease time.Duration) (until Moment, ok bool) {
+	for _, f := range r.faults {
+		if f.Landed && f.strikesNode(node) && !to.before(f.Start) && !f.End.before(from) {
+			until, ok = later(until, later(to, f.End)), true
+		}
+	}
+	return until.plus(lease + r.header.Bounds.Takeover + r.eps(lease)), ok
 }
 
-// waitExplains looks for a wait that was struck and granted in the end.
-func (r *record) waitExplains(a *attempt, group []*Tenure) bool {
+// ghostExplains looks for an acquisition that was struck and granted in the end.
+func (r *record) ghostExplains(a *attempt, group []*Tenure) bool {
 	return slices.ContainsFunc(group, func(t *Tenure) bool {
-		return t.waited && t.Invoke.before(a.reply) && a.invoke.before(t.Return) && r.struckBetween(t.Node, t.Invoke, t.Return)
+		until, ok := r.ghost(t.Node, t.Invoke, t.Return, t.Lease)
+		return ok && t.Invoke.before(a.reply) && a.invoke.before(until)
 	})
 }
 

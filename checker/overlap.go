@@ -152,7 +152,7 @@ func (r *record) judgePaper(v *Verdict, res *resource, i, j *Tenure) bool {
 	case !h.Landed:
 		f.Certainty = "the fault did not land"
 	case r.declared(h):
-		r.judgeContained(v, res, i, j, r.believed(i, j), []*Fault{h}, h.Found)
+		r.judgeContained(v, res, i, j, r.believed(i, j), r.takers(i, j, h), h.Found)
 		return true
 	case i.ended(r.faults).before(j.Return):
 		f.Certainty = "the loss may have been raised before the next grant"
@@ -189,6 +189,18 @@ func (r *record) takenBy(i, j *Tenure) *Fault {
 		}
 	}
 	return best
+}
+
+// takers is the fault, and after it every other declared one that may have
+// taken the key from i before j was granted it: which of them did nobody saw.
+func (r *record) takers(i, j *Tenure, first *Fault) []*Fault {
+	all := []*Fault{first}
+	for _, h := range r.faults {
+		if h != first && h.Landed && r.declared(h) && h.takes(i, r.header.Class == lockspec.Session) && !h.End.before(i.Return) && h.Start.before(j.Return) {
+			all = append(all, h)
+		}
+	}
+	return all
 }
 
 // survived says whether the tenure was answered ok to something that was asked

@@ -77,7 +77,9 @@ func (c *client) Acquire(ctx context.Context, r lockspec.Request) (lockspec.Leas
 	if err != nil {
 		return nil, err
 	}
+	c.n.queues.Add(queued(r))
 	inner, err := c.inner.Acquire(inside, r)
+	c.n.queues.Add(-queued(r))
 	end()
 	var l lockspec.Lease
 	if inner != nil {
@@ -87,6 +89,13 @@ func (c *client) Acquire(ctx context.Context, r lockspec.Request) (lockspec.Leas
 		return nil, told
 	}
 	return l, err
+}
+
+func queued(r lockspec.Request) int32 {
+	if r.Wait == 0 {
+		return 0
+	}
+	return 1
 }
 
 // Close implements lockspec.Client.

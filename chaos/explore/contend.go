@@ -47,7 +47,10 @@ func (c *contender) odds(n int) bool { return c.rng.IntN(n) == 0 }
 // acquire asks once, or waits as long as the lock can; some waits are
 // cancelled.
 func (c *contender) acquire(ctx context.Context) (*workload.Tenure, error) {
-	q := lockspec.Request{Key: theKey, Lease: c.r.plan.lease}
+	q := lockspec.Request{Key: theKey}
+	if c.r.desc.Class != lockspec.Session {
+		q.Lease = c.r.plan.lease
+	}
 	if c.r.claims(lockspec.AutoRenew) {
 		q.Renew = lockspec.RenewAuto
 	}

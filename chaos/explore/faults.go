@@ -63,7 +63,7 @@ func (n *Node) reach(at place, m *message) {
 // place; where there is none, or it is too late for that, the node's next.
 func (s *step) strike(w *World, n *Node, m *message) {
 	if s.fault.fated == nil {
-		s.begin(w, m)
+		s.begin(w)
 		if heal := s.fault.apply(s, w, n); heal != nil {
 			time.AfterFunc(s.lasts, func() {
 				w.mu.Lock()
@@ -98,8 +98,8 @@ func (s *step) late() bool {
 	return leg == 2 || leg == 1 && !onReply
 }
 
-func (s *step) begin(w *World, m *message) {
-	s.targets = s.hits(m)
+func (s *step) begin(w *World) {
+	s.targets = s.hits()
 	s.tell(w, history.Start)
 	s.landed = true
 	s.tell(w, history.Landed)
@@ -111,7 +111,7 @@ func (s *step) end(w *World) {
 }
 
 // hits is what the fault strikes, in the words of a history.
-func (s *step) hits(m *message) []string {
+func (s *step) hits() []string {
 	switch s.fault.Name {
 	case "pause", "suspend", "kill":
 		return []string{s.node}
@@ -123,10 +123,6 @@ func (s *step) hits(m *message) []string {
 		return []string{"clock:service"}
 	case "evict":
 		return []string{"key:" + s.key}
-	case "duplicate":
-		if m.q.Op == Acquire { // nobody knows what the second copy took
-			return []string{"link:" + s.node, "key:" + s.key}
-		}
 	}
 	return []string{"link:" + s.node}
 }

@@ -150,12 +150,25 @@ func (m *message) answer(ctx context.Context) (Reply, error) {
 	if !m.n.runs.pass(nil, m.n.gone) {
 		return gone, nil
 	}
-	if m.q.Op == Renew {
-		m.n.w.mu.Lock()
-		m.n.flushSoon()
-		m.n.w.mu.Unlock()
-	}
+	m.heard()
 	return m.reply, nil
+}
+
+// heard is what follows from a reply a little later.
+func (m *message) heard() {
+	w := m.n.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case m.q.Op == Renew:
+		m.n.flushSoon()
+	case m.reply.Outcome == lockspec.Busy && m.n.queues.Load() > 0 && w.plan.pending > 0:
+		time.AfterFunc(w.draw(time.Millisecond, 30*time.Millisecond), func() {
+			if m.n.queues.Load() > 0 {
+				m.n.reach(place{inQueue, 0}, nil)
+			}
+		})
+	}
 }
 
 // wait is false where the caller gave up or ended first.
@@ -206,7 +219,7 @@ func (m *message) takeFate() {
 // take makes the fate the message's: from now on it is struck.
 func (m *message) take(f *fate) {
 	m.fate, f.open = f, 1
-	f.step.begin(m.n.w, m)
+	f.step.begin(m.n.w)
 }
 
 // fly notes that something of the message goes on without its caller.

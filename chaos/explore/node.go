@@ -28,7 +28,9 @@ type Node struct {
 	gone   chan struct{}   // closed when it is killed, or the world ends
 	runs   gate            // closed while it is stopped
 
-	ended atomic.Bool // gone is closed
+	ended  atomic.Bool  // gone is closed
+	queues atomic.Int32 // waits that are open
+
 	// Under the world's mutex.
 	dead   bool          // killed
 	out    time.Duration // when the last of what it told the harness arrives

@@ -15,7 +15,7 @@ type Options struct {
 	Seed      uint64            // of the first schedule; the next have the next seeds
 	Schedules int               // default 1,000
 	Size      Size              // default 3 nodes, 3 tenures each, up to 3 faults
-	Only      func(string) bool // faults that it refuses are not used; default: all are
+	Only      func(string) bool `json:"-"` // faults that it refuses are not used; default: all are
 	Repeat    int               // every n-th schedule is played twice and must repeat itself; default 100, -1: none
 	Limit     time.Duration     // real time of one schedule, after which it is stuck; default 10 s
 
@@ -59,7 +59,7 @@ var ErrStuck = errors.New("the world is stuck")
 // stuck makes an error of synctest's panic about a deadlock, with the
 // goroutines that wait.
 func stuck(p any) error {
-	return fmt.Errorf("%w: %v\n%s", ErrStuck, p, waiting(stacks(), ""))
+	return fmt.Errorf("%w: %v\n%s", ErrStuck, p, waiting(stacks(), whole))
 }
 
 func stack() []byte {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -141,6 +142,17 @@ func (h *Harness) service(w *World) Service {
 	return h.Service(w)
 }
 
+// Faults names what can strike the lock in its worlds.
+func (h *Harness) Faults() []string {
+	w := &World{}
+	w.service = h.service(w)
+	var names []string
+	for _, f := range h.faults(w.service, &Options{}) {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
 // faults are those that the world and its service have and the options allow,
 // without what breaks every lock of the class. A partition is a fault for all:
 // where the class may not declare it, it excuses nothing.
@@ -158,6 +170,9 @@ func (h *Harness) faults(s Service, o *Options) []*Fault {
 	}
 	var out []*Fault
 	for _, f := range all {
+		if s.Class() == lockspec.Session && slices.Contains(notForSessions, f.Name) {
+			continue
+		}
 		beyond := f.Hazard != "" && f.Hazard != lockspec.Partition && !s.Class().Allows(f.Hazard)
 		if !beyond && (o.Only == nil || o.Only(f.Name)) {
 			out = append(out, f)
@@ -165,6 +180,11 @@ func (h *Harness) faults(s Service, o *Options) []*Fault {
 	}
 	return out
 }
+
+// notForSessions are faults of which no history tells whether a session
+// survived them: judged as if none did, a lock that kept its session would be
+// blamed for it.
+var notForSessions = []string{"pause", "suspend", "partition", "cut-requests", "cut-replies", "server-pause"}
 
 func (r *run) header(seed uint64) *history.Header {
 	h := &history.Header{Version: history.FormatVersion, Clock: "virtual", Seed: int64(seed), Class: r.desc.Class,

@@ -1,17 +1,66 @@
 package explore
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+)
 
-// waiting is those goroutines of a dump that are in a bubble, leaving out the
-// ones that synctest and testing keep. Where, is a word that the first line must
-// have.
-func waiting(dump []byte, where string) string {
+// waiting is those goroutines of a dump that are in a bubble and of which the
+// state satisfies, without what synctest itself keeps.
+func waiting(dump []byte, keep func(state string) bool) string {
 	var out []string
 	for _, g := range strings.Split(string(dump), "\n\n") {
 		head, _, _ := strings.Cut(g, "\n")
-		if strings.Contains(head, "synctest bubble") && !strings.Contains(head, "[synctest.Run") && strings.Contains(head, where) {
+		if strings.Contains(head, "synctest bubble") && !strings.Contains(head, "[synctest.Run") && keep(head) {
 			out = append(out, g)
 		}
 	}
 	return strings.Join(out, "\n\n")
+}
+
+func whole(string) bool { return true }
+
+// notDurable: time in a bubble stands still while a goroutine waits for
+// something outside of it.
+func notDurable(head string) bool {
+	return !strings.Contains(head, "(durable)") && !strings.Contains(head, "[runn")
+}
+
+// watch looks in real time whether schedules end. Where one does not, stuck is
+// told why. The function that it returns ends the watch.
+func watch(limit time.Duration, played *atomic.Int64, stuck func(string)) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		last, t := int64(-1), time.NewTicker(limit)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+			}
+			if now := played.Load(); now == last {
+				stuck(blame(stacks(), limit))
+				return
+			} else {
+				last = now
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// blame says what keeps a bubble.
+func blame(dump []byte, limit time.Duration) string {
+	why := "a goroutine runs and never waits"
+	guilty := waiting(dump, notDurable)
+	if guilty != "" {
+		why = "time in a bubble stands still while a goroutine waits for the real world: a real connection, file or process, " +
+			"or a channel or mutex of something outside. Give the lock the node's Clock and Call, and nothing else"
+	} else {
+		guilty = waiting(dump, whole)
+	}
+	return fmt.Sprintf("%v: a schedule did not end in %s of real time; %s:\n%s", ErrStuck, limit, why, guilty)
 }

@@ -7,5 +7,6 @@ import (
 
 func main() {
 	serveIfAsked()
+	exploreIfAsked()
 	os.Exit(int(execute(os.Args[1:], defaultDeps())))
 }

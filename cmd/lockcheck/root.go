@@ -80,7 +80,7 @@ func newRoot(d *deps) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit(result.ExitUsage, "%w%s", err, nearestFlag(cmd, err))
 	})
-	root.AddCommand(newRun(d), newCheck(d), newList(d), newVersion(d), newDriver(d), newServe(d), newDriverCheck(d))
+	root.AddCommand(newRun(d), newExplore(d), newCheck(d), newList(d), newVersion(d), newDriver(d), newServe(d), newDriverCheck(d))
 	return root
 }
 

@@ -56,7 +56,11 @@ func harness(service func(*explore.World) explore.Service, p protocol) explore.H
 			return e.Client(), nil
 		},
 		Describe: func(lease time.Duration) lockspec.Description {
-			e, err := reference.New(p.on(nil), options(lease))
+			b := p.on(nil)
+			if !b.Timing().Expires() {
+				lease = 0
+			}
+			e, err := reference.New(b, options(lease))
 			if err != nil {
 				return lockspec.Description{Name: err.Error()}
 			}
