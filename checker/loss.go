@@ -86,11 +86,12 @@ func (r *record) lossDue(t *Tenure, struck []*Fault) Moment {
 }
 
 // sessionLossDue: only what surely ended the session makes its loss due. A
-// pause or a partition may have been shorter than anybody noticed.
+// pause or a partition may have been shorter than anybody noticed, and a
+// restart before the reply to the acquisition may have come before the grant.
 func (r *record) sessionLossDue(t *Tenure, struck []*Fault) Moment {
 	due := never
 	for _, h := range struck {
-		if h.Landed && h.End != never && (h.Name == "terminate" || h.Name == "restart" || h.Name == "failover") {
+		if h.Landed && h.End != never && t.Return.before(h.Start) && (h.Name == "terminate" || h.Name == "restart" || h.Name == "failover") {
 			due = r.resumed(t, h.End)
 		}
 	}
