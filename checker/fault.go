@@ -37,6 +37,9 @@ var faultReasons = []struct {
 	{"failover", false}, {"restart", false}, {"evict", false}, {"flush", false},
 	{"server-clock", false}, {"break", false},
 	{"partition", true}, {"terminate", true}, {"server-pause", true},
+	// A session that its client has to keep alive ends while the client is
+	// stopped, and the service is right to grant the key to another.
+	{"pause", true}, {"stall", true}, {"suspend", true},
 }
 
 func (f *Fault) strikes(t *Tenure) bool {

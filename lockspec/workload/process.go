@@ -74,6 +74,7 @@ func (p *Process) Acquire(ctx context.Context, r lockspec.Request) (*Tenure, err
 	invoke := e
 	invoke.Type, invoke.Ask, invoke.Wait, invoke.Renewal = history.Invoke, r.Lease, r.Wait, r.Renew
 	p.scene.Record(&invoke)
+	asked := time.Now()
 	bound := r.Wait + r.Lease
 	if r.Wait == lockspec.NoLimit {
 		bound = lockspec.NoLimit
@@ -90,7 +91,9 @@ func (p *Process) Acquire(ctx context.Context, r lockspec.Request) (*Tenure, err
 		p.refused(&e, err)
 		return nil, err
 	}
-	return p.granted(&e, l), nil
+	t := p.granted(&e, l)
+	t.Asked = asked
+	return t, nil
 }
 
 // neither is a client that answered with both a lease and an error, or with

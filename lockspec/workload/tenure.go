@@ -23,6 +23,7 @@ type Tenure struct {
 	Lease    time.Duration // granted
 	Token    int64
 	HasToken bool
+	Asked    time.Time // when its acquisition was called
 
 	process *Process
 	lease   lockspec.Lease
