@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -77,7 +78,7 @@ func (r *record) ownedBy(v *Verdict, i *Tenure, c *call, rest []*Tenure) bool {
 		if !j.Return.before(c.invoke) {
 			return false
 		}
-		if !i.precedes(j) || !r.exclude(i, j) {
+		if !i.precedes(j) || !r.exclude(i, j) || r.forgotten(j, c) {
 			continue
 		}
 		v.find(Finding{Kind: Ownership, Rule: "ok-after-successor", Level: Service, Key: i.Key, Tenures: []string{i.ID, j.ID},
@@ -86,6 +87,17 @@ func (r *record) ownedBy(v *Verdict, i *Tenure, c *call, rest []*Tenure) bool {
 		return true
 	}
 	return false
+}
+
+// forgotten says whether a declared fault may have taken the key from j before
+// the call was answered.
+//
+// Counter-example to blaming i then: a key is evicted, j is granted it, and a
+// replica takes over that has heard of neither: on it, i holds.
+func (r *record) forgotten(j *Tenure, c *call) bool {
+	return slices.ContainsFunc(r.faults, func(h *Fault) bool {
+		return h.Landed && r.declared(h) && h.takes(j, j.Session) && h.Start.before(c.reply)
+	})
 }
 
 // precedes says whether j is surely the later of the two: by token, or, where

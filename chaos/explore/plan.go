@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -141,6 +142,9 @@ func (p *plan) drawStep(rng *rand.Rand, size Size, faults []*Fault, servers int)
 	part := 0.02 + 0.2*rng.Float64()
 	if rng.IntN(2) == 0 {
 		part = 0.5 + 2*rng.Float64()
+	}
+	if strings.HasPrefix(s.fault.Name, "delay-") {
+		part = 0.05 + 1.15*rng.Float64() // around the lease is where locks err
 	}
 	s.lasts = time.Duration(part * float64(p.lease))
 	s.by = time.Duration((rng.Float64()*3 - 1) * float64(p.lease))

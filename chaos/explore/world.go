@@ -30,6 +30,7 @@ type World struct {
 	rng   *rand.Rand // of moments
 	doors []*gate    // of the servers; closed while one answers nobody
 	nodes map[string]*Node
+	all   []*Node        // of every life
 	lives map[string]int // incarnations so far
 	plan  *plan
 	rec   recorder
@@ -74,6 +75,7 @@ func (w *World) Node(name string) *Node {
 			n.end()
 		}
 		w.nodes[name] = n
+		w.all = append(w.all, n)
 	}
 	return n
 }
@@ -85,8 +87,11 @@ func (w *World) end() {
 	if !w.ended {
 		w.ended = true
 		close(w.over)
-		for _, n := range w.nodes {
+		for _, n := range w.all {
 			n.end()
+			if n.view != nil {
+				n.view.Resume() // what it waits for with its own timers must come
+			}
 		}
 	}
 }
