@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
@@ -32,13 +33,14 @@ type Node struct {
 	queues atomic.Int32 // waits that are open
 
 	// Under the world's mutex.
-	dead   bool          // killed
-	out    time.Duration // when the last of what it told the harness arrives
-	leases []*lease      // that it may still have something to tell of
-	links  []*link       // to each server
-	next   []*fate       // of its next messages
-	calls  map[int]context.CancelFunc
-	opened int
+	dead    bool          // killed
+	out     time.Duration // when the last of what it told the harness arrives
+	leases  []*lease      // that it may still have something to tell of
+	links   []*link       // to each server
+	next    []*fate       // of its next messages
+	calls   map[int]context.CancelFunc
+	opened  int
+	sources uint64
 }
 
 // link is the way between a node and a server.
@@ -69,11 +71,14 @@ func (n *Node) end() {
 // Clock is the node's clock, which can run wrong and stop.
 func (n *Node) Clock() fakeclock.Clock { return n.clock }
 
-// Rand is a source of the node's own for the lock under test: the same seed
-// draws the same again.
+// Rand is a new source for the lock under test, another one at each call: the
+// same seed draws the same again, and no two clients are one owner.
 func (n *Node) Rand() rand.Source {
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	n.sources++
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(n.String()))
+	_, _ = fmt.Fprintf(h, "%s/%d/%d", n.Name, n.life, n.sources)
 	return rand.NewPCG(n.w.Seed, h.Sum64())
 }
 

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -164,5 +163,3 @@ func (g *gate) pass(done, gone <-chan struct{}) bool {
 	}
 	return false
 }
-
-func (n *Node) String() string { return fmt.Sprintf("%s/%d", n.Name, n.life) }
