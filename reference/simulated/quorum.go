@@ -40,7 +40,7 @@ func (quorum) Describe() lockspec.Description {
 }
 
 // votes is what the servers answered.
-type votes struct{ yes, busy, gone, taken, unsure int }
+type votes struct{ yes, busy, gone, unsure int }
 
 // ask asks every server and waits for as many answers as decide.
 func (b quorum) ask(ctx context.Context, op explore.Op, c reference.Claim, try int) votes {
