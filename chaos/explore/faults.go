@@ -145,13 +145,23 @@ func pause(_ *step, _ *World, n *Node) func() {
 func suspend(_ *step, _ *World, n *Node) func() {
 	n.view.Suspend()
 	n.runs.shut()
-	return func() { n.resume() }
+	n.suspended++
+	return func() {
+		n.suspended--
+		n.resume()
+	}
 }
 
+// resume ends one of the faults that stop the node. Its clock goes on when
+// nothing suspends it any more, its timers when nothing stops it.
 func (n *Node) resume() {
 	n.runs.open()
-	if !n.dead && n.runs.closed == 0 {
-		n.view.Resume()
+	if n.dead || n.suspended > 0 {
+		return
+	}
+	n.view.Resume()
+	if n.runs.closed > 0 {
+		n.view.Pause()
 	}
 }
 

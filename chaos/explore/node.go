@@ -33,14 +33,15 @@ type Node struct {
 	queues atomic.Int32 // waits that are open
 
 	// Under the world's mutex.
-	dead    bool          // killed
-	out     time.Duration // when the last of what it told the harness arrives
-	leases  []*lease      // that it may still have something to tell of
-	links   []*link       // to each server
-	next    []*fate       // of its next messages
-	calls   map[int]context.CancelFunc
-	opened  int
-	sources uint64
+	dead      bool          // killed
+	out       time.Duration // when the last of what it told the harness arrives
+	leases    []*lease      // that it may still have something to tell of
+	links     []*link       // to each server
+	next      []*fate       // of its next messages
+	calls     map[int]context.CancelFunc
+	opened    int
+	suspended int // by how many faults
+	sources   uint64
 }
 
 // link is the way between a node and a server.
