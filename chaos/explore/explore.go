@@ -77,7 +77,7 @@ func explore(t *testing.T, h *Harness, o *Options, stuck func(dump string)) *Rep
 			break
 		}
 		r.add(out)
-		if o.Repeat > 0 && seed%uint64(o.Repeat) == 0 {
+		if o.Repeat > 0 && !shuffled && seed%uint64(o.Repeat) == 0 {
 			r.repeat(t, h, out, o)
 			played.Add(1)
 		}

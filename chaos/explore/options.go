@@ -16,7 +16,7 @@ type Options struct {
 	Schedules int               // default 1,000
 	Size      Size              // default 3 nodes, 3 tenures each, up to 3 faults
 	Only      func(string) bool `json:"-"` // faults that it refuses are not used; default: all are
-	Repeat    int               // every n-th schedule is played twice and must repeat itself; default 100, -1: none
+	Repeat    int               // every n-th schedule is played twice and must repeat itself (not under the race detector); default 100, -1: none
 	Limit     time.Duration     // real time of one schedule, after which it is stuck; default 10 s
 
 	buffer []history.Event // of the last schedule
