@@ -399,7 +399,7 @@ func deletes(n int) func(*lab, reference.Backend) spoiled {
 func keepsLonger(b reference.Backend) func(context.Context, reference.Claim) (reference.Grant, error) {
 	return func(ctx context.Context, c reference.Claim) (reference.Grant, error) {
 		asked := c.Lease
-		c.Lease *= 10
+		c.Lease *= 100 // beyond whatever a stalled machine may explain
 		g, err := b.Attempt(ctx, c)
 		g.Lease = asked
 		return g, err
