@@ -254,7 +254,9 @@ func reds() []red {
 func TestEachCaseSeenRed(t *testing.T) {
 	for _, row := range reds() {
 		t.Run(row.id+" "+row.fault, func(t *testing.T) {
-			t.Parallel()
+			if row.harness == nil {
+				t.Parallel() // processes want the machine to themselves: what they lose to a stall, they give back
+			}
 			if wrong := eventually(3, func() error { return row.seen(t) }); wrong != nil {
 				t.Error(wrong)
 			}
