@@ -562,11 +562,22 @@ func (s sessions) EndSessions(context.Context, string) error {
 func longerProcesses(t testing.TB, _ *lab) contract.Harness { return newProcesses(t, "longer") }
 
 // keysLonger keeps keys for longer than it says, but not those of the probes.
-func keysLonger(b reference.Backend) reference.Backend {
-	return spoiled{Backend: b, attempt: func(ctx context.Context, c reference.Claim) (reference.Grant, error) {
-		if strings.Contains(c.Key, "/"+contract.ProbesID+"/") {
-			return b.Attempt(ctx, c)
-		}
-		return keepsLonger(b)(ctx, c)
-	}}
+func keysLonger(b reference.Backend) reference.Backend { return longKeys{b} }
+
+type longKeys struct{ reference.Backend }
+
+func (b longKeys) Attempt(ctx context.Context, c reference.Claim) (reference.Grant, error) {
+	if strings.Contains(c.Key, "/"+contract.ProbesID+"/") {
+		return b.Backend.Attempt(ctx, c)
+	}
+	return keepsLonger(b.Backend)(ctx, c)
+}
+
+// Renew is as wrong as Attempt: a renewal on the way out would mend what the
+// attempt broke.
+func (b longKeys) Renew(ctx context.Context, c reference.Claim) error {
+	if !strings.Contains(c.Key, "/"+contract.ProbesID+"/") {
+		c.Lease *= 100
+	}
+	return b.Backend.Renew(ctx, c)
 }
