@@ -2,12 +2,14 @@ module github.com/lockcheck/lockcheck/cmd/lockcheck
 
 go 1.26.0
 
-require github.com/lockcheck/lockcheck v0.0.0
+require (
+	github.com/lockcheck/lockcheck v0.0.0
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
+	golang.org/x/term v0.48.0
+)
 
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/spf13/cobra v1.10.2 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
 	golang.org/x/sys v0.50.0 // indirect
-	golang.org/x/term v0.48.0 // indirect
 )
