@@ -108,6 +108,13 @@ func (v *View) Now() time.Time {
 	return v.seen(v.base.Now())
 }
 
+func (v *View) reading() (time.Time, int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now, stamp := Reading(v.base)
+	return v.seen(now), stamp
+}
+
 // Wall is the base's wall clock, plus every Shift, plus what the view's rate
 // has made of it.
 func (v *View) Wall() time.Time {

@@ -152,6 +152,42 @@ func TestMonotonic(t *testing.T) {
 	}
 }
 
+// TestReadingIsOneMoment: whoever is preempted between the clock and the stamp
+// reads both again.
+func TestReadingIsOneMoment(t *testing.T) {
+	if _, ok := Monotonic(); !ok {
+		t.Skip("this system has no raw monotonic clock")
+	}
+	const preempted = 20 * time.Millisecond
+	reads := 0
+	now, stamp := together(func() time.Time {
+		reads++
+		if reads > 1 {
+			return time.Now()
+		}
+		time.Sleep(preempted)
+		now := time.Now()
+		time.Sleep(preempted)
+		return now
+	})
+	if reads < 2 {
+		t.Fatal("the first reading, in a wide bracket, was taken")
+	}
+	// How far the two clocks are apart does not change.
+	again, stampAgain := Reading(Real())
+	if off := (again.Sub(now) - time.Duration(stampAgain-stamp)).Abs(); off > preempted/2 {
+		t.Errorf("the clock and its stamp are %v apart", off)
+	}
+	if n, s := Reading(NewFake(epoch)); !n.Equal(epoch) || s != 0 {
+		t.Errorf("a fake clock reads %v, %d", n, s)
+	}
+	v := NewView(Real())
+	v.SetRate(2)
+	if n, s := Reading(v); s == 0 || v.Since(n) > time.Minute {
+		t.Errorf("a view reads %v, %d", n, s)
+	}
+}
+
 func TestRealMirrorsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, begin := Real(), time.Now()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockcheck/lockcheck/fakeclock"
 	"github.com/lockcheck/lockcheck/lockspec"
 )
 
@@ -148,7 +147,7 @@ func (a *acquisition) try(ctx context.Context) (*Lease, error) {
 	if !a.doubt {
 		a.claim.Owner = a.e.newOwner()
 	}
-	sent, stamp := a.e.clock.Now(), a.stamp()
+	sent, stamp := a.e.reading(a.renewals != nil)
 	g, err := a.ask(ctx)
 	switch {
 	case err == nil && a.e.clock.Since(sent) >= a.e.usable(orElse(g.Lease, a.claim.Lease)):
@@ -169,15 +168,6 @@ func (a *acquisition) try(ctx context.Context) (*Lease, error) {
 		return nil, a.fail(nil, err)
 	}
 	return nil, a.fail(lockspec.ErrUnavailable, err)
-}
-
-// stamp is for the client's user; who takes leases of the engine itself need not
-// pay for it.
-func (a *acquisition) stamp() int64 {
-	if a.renewals == nil {
-		return 0
-	}
-	return fakeclock.Stamp(a.e.clock)
 }
 
 // ask calls the backend, after an earlier call that is still under way: an

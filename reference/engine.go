@@ -163,6 +163,15 @@ func (e *Engine) forget(l *Lease) {
 	e.leases.remove(l)
 }
 
+// reading is the time, and its stamp for the client's user; who takes leases of
+// the engine itself need not pay for that one.
+func (e *Engine) reading(stamped bool) (now time.Time, stamp int64) {
+	if !stamped {
+		return e.clock.Now(), 0
+	}
+	return fakeclock.Reading(e.clock)
+}
+
 // usable is the part of a lease that a holder may use.
 func (e *Engine) usable(lease time.Duration) time.Duration {
 	if !e.timing.Expires() {

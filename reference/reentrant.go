@@ -26,7 +26,8 @@ type group struct {
 // counted from the send of the request that took it, also an inner one.
 func (r *reentrant) Acquire(ctx context.Context, q lockspec.Request) (lockspec.Lease, error) {
 	if g := r.join(q); g != nil {
-		part := r.part(q.Key, g, g.l.stamp())
+		_, stamp := r.e.reading(g.l.renewals != nil)
+		part := r.part(q.Key, g, stamp)
 		err := ctx.Err()
 		if err == nil && r.e.timing.Expires() {
 			err = g.l.Renew(ctx, 0)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockcheck/lockcheck/fakeclock"
 	"github.com/lockcheck/lockcheck/lockspec"
 )
 
@@ -82,7 +81,7 @@ func (l *Lease) renewOnce(ctx context.Context, lease, timeout time.Duration) err
 	ctx, unbind := l.Bind(ctx)
 	defer unbind()
 
-	sent, stamp := l.e.clock.Now(), l.stamp()
+	sent, stamp := l.e.reading(l.renewals != nil)
 	if !l.sending(sent, lease) {
 		<-l.turn
 		return l.Err()
@@ -132,13 +131,6 @@ func (l *Lease) answered(sent time.Time, stamp int64, lease time.Duration, err e
 	case definite(err):
 		l.fall(l.reasonOf(err), err)
 	}
-}
-
-func (l *Lease) stamp() int64 {
-	if l.renewals == nil {
-		return 0
-	}
-	return fakeclock.Stamp(l.e.clock)
 }
 
 // show puts a renewal where the client's user sees it; who does not look
