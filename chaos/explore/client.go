@@ -116,6 +116,7 @@ type lease struct {
 
 	lost     chan struct{}
 	renewals chan lockspec.Renewal
+	woken    chan struct{} // a renewal is new
 	over     chan struct{} // released: it tells nothing more
 
 	// Under the world's mutex.
@@ -132,7 +133,7 @@ type fencedLease struct {
 
 // adopt wraps a lease that the node was granted.
 func (n *Node) adopt(inner lockspec.Lease) lockspec.Lease {
-	l := &lease{n: n, inner: inner, over: make(chan struct{}), renewals: make(chan lockspec.Renewal, 64)}
+	l := &lease{n: n, inner: inner, over: make(chan struct{}), renewals: make(chan lockspec.Renewal, 64), woken: make(chan struct{}, 1)}
 	if _, ok := inner.(lockspec.Notifier); ok {
 		l.lost = make(chan struct{})
 	}
@@ -218,6 +219,10 @@ func (l *lease) forward(r lockspec.Renewal) {
 	time.AfterFunc(l.n.slot(), func() {
 		select {
 		case l.renewals <- r:
+		default:
+		}
+		select {
+		case l.woken <- struct{}{}:
 		default:
 		}
 	})
@@ -338,6 +343,9 @@ func (l *lease) Sent() lockspec.Stamp {
 	}
 	return 0
 }
+
+// Woken implements workload.Waker.
+func (l *lease) Woken() <-chan struct{} { return l.woken }
 
 // Renewals implements lockspec.RenewalSource.
 func (l *lease) Renewals() <-chan lockspec.Renewal { return l.renewals }

@@ -64,6 +64,7 @@ func explore(t *testing.T, h *Harness, o *Options, stuck func(dump string)) *Rep
 	o = o.withDefaults()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // see run.collect
+	ballast()
 	var played atomic.Int64
 	defer watch(o.Limit, &played, stuck)()
 	r := &Report{Outcomes: map[checker.Outcome]int{}, Cells: map[string]int{}, Doubts: map[string]int{}}

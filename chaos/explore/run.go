@@ -61,6 +61,8 @@ type run struct {
 	mu      sync.Mutex
 	events  []history.Event
 	err     error
+
+	collected bool // by the world's only processor: nothing guards it
 }
 
 // Run plays and judges the schedule of a seed, in a bubble of its own.
@@ -214,17 +216,30 @@ func (r *run) contend() {
 	all.Wait()
 }
 
-// collect collects garbage, in some schedules, while the goroutines of the
+// collect collects garbage, once in some schedules, while the goroutines of the
 // world are alive: the runtime takes the size of new stacks from those it
 // finds then. At any other time it is not allowed to, because what it preempts
 // would go on in another order.
 func (r *run) collect() {
-	if r.world.Seed%gcEvery == 0 {
+	if r.world.Seed%gcEvery == 0 && !r.collected {
+		r.collected = true
 		runtime.GC()
 	}
 }
 
 const gcEvery = 32
+
+// ballast is memory that is counted and never touched. What schedules leave
+// between two collections is small against it, so the runtime keeps those pages
+// instead of returning them to the system each time and asking for them again,
+// which took a third of the time. It is made once: made anew from memory that
+// was used, it would have to be cleared.
+var ballast = sync.OnceValue(func() []byte {
+	if shuffled {
+		return nil // the race detector keeps a shadow of every byte
+	}
+	return make([]byte, 256<<20)
+})
 
 // open makes a process on the present life of the node.
 func (r *run) open(name string) *workload.Process {

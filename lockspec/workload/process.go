@@ -32,15 +32,13 @@ type Watch func(op history.Op) (overdue func())
 // than its wait and its lease is overdue.
 const grace = 7 * time.Second
 
-// bounded gives a call its bound.
+// bounded gives a call its bound, for who watches the process: without a watch
+// nobody could say what was overdue.
 func (p *Process) bounded(ctx context.Context, op history.Op, bound time.Duration, call func(context.Context) error) error {
-	if bound < 0 {
+	if bound < 0 || p.watch == nil {
 		return call(ctx)
 	}
-	overdue := func() {}
-	if p.watch != nil {
-		overdue = p.watch(op)
-	}
+	overdue := p.watch(op)
 	bounded, cancel := context.WithTimeout(ctx, bound+grace)
 	defer cancel()
 	err := call(bounded)

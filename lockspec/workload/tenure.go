@@ -189,11 +189,18 @@ func (t *Tenure) work(ctx context.Context, work time.Duration) (int64, error) {
 	return t.Token, Sleep(ctx, work)
 }
 
+// Waker is a lease that says when to look at what it has raised: a value is in
+// the channel whenever a renewal may be new.
+type Waker interface {
+	Woken() <-chan struct{}
+}
+
 // watch records signals as they come, until Stop.
 //
 // It never takes a renewal out of the channel but with t.mu held: one that was
 // taken and not yet recorded would be overtaken by a reply that came after it.
-// So it looks every twentieth of the lease instead of waiting for one.
+// So it looks when it is woken or, where nobody wakes it, every twentieth of
+// the lease.
 func (t *Tenure) watch() {
 	_, renews := t.lease.(lockspec.RenewalSource)
 	lost := t.Lost()
@@ -201,11 +208,20 @@ func (t *Tenure) watch() {
 		return
 	}
 	t.watcher.Go(func() {
-		look := time.NewTicker(max(t.Lease/20, time.Millisecond))
-		defer look.Stop()
+		var woken <-chan struct{}
+		var tick <-chan time.Time
+		if w, ok := t.lease.(Waker); ok {
+			woken = w.Woken()
+		} else {
+			ticker := time.NewTicker(max(t.Lease/20, time.Millisecond))
+			defer ticker.Stop()
+			tick = ticker.C
+		}
 		for {
 			select {
-			case <-look.C:
+			case <-woken:
+				t.look()
+			case <-tick:
 				t.look()
 			case <-lost:
 				t.look()
