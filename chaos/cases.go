@@ -24,7 +24,7 @@ func Cases() []contract.Case {
 	for i := range scenarios {
 		row := &scenarios[i]
 		cases = append(cases, contract.Case{ID: row.id, Suite: contract.ChaosSuite, Group: "chaos", Name: row.name, Why: row.why,
-			Level: contract.ClientLevel, Since: "1", Nodes: Nodes, Bound: "takeover", Serial: true, Run: row.run})
+			Level: contract.ClientLevel, Since: "1", Bound: "takeover", Serial: true, Run: row.run})
 	}
 	return cases
 }

@@ -43,11 +43,7 @@ func Plan(id string, rng *rand.Rand, lease time.Duration) (Schedule, bool) {
 }
 
 func (row *scenarioRow) run(ctx context.Context, e *contract.Env) {
-	host, ok := e.Power().(contract.NodeHost)
-	if !ok {
-		e.MustUnsupported("harness cannot run nodes as processes")
-	}
-	s := &scenario{env: e, world: NewReal(host), key: e.Key("k"), steps: row.plan(e.Rand, e.Lease)}
+	s := &scenario{env: e, world: worldOf(e), key: e.Key("k"), steps: row.plan(e.Rand, e.Lease)}
 	for _, step := range s.steps {
 		if err := s.world.Can(fault(step.Fault)); err != nil {
 			e.MustUnsupported("%v", err)
@@ -56,6 +52,18 @@ func (row *scenarioRow) run(ctx context.Context, e *contract.Env) {
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
 	s.play(ctx)
+}
+
+// worldOf is the harness's own world, or the one of its processes.
+func worldOf(e *contract.Env) World {
+	if w, ok := e.Power().(World); ok {
+		return w
+	}
+	host, ok := e.Power().(contract.NodeHost)
+	if !ok {
+		e.MustUnsupported("harness cannot run nodes as processes")
+	}
+	return NewReal(host)
 }
 
 // play runs the contenders until every step was performed and each contender

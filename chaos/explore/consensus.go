@@ -1,6 +1,11 @@
 package explore
 
-import "github.com/lockcheck/lockcheck/lockspec"
+import (
+	"time"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/lockspec/contract"
+)
 
 // consensus is a majority that agrees on every step: nothing that one server
 // suffers is forgotten. While it chooses a new leader it answers nobody, and
@@ -36,4 +41,12 @@ func (s *consensus) Strike(Strike) func() {
 		}
 		door.open()
 	}
+}
+
+// Holders implements Ledger.
+func (s *consensus) Holders(key string) []contract.Holder { return s.state.held(key, s.w.now()) }
+
+// Plant implements Ledger.
+func (s *consensus) Plant(key, owner string, lease time.Duration) {
+	s.state.plant(key, owner, lease, s.w.now())
 }

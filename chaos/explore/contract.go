@@ -12,9 +12,9 @@ import (
 	"github.com/lockcheck/lockcheck/reports/result"
 )
 
-// Contract runs cases of the contract against the lock in a world without
-// faults, in virtual time. Cases that need a power over the service or over
-// operating-system processes say that they are unsupported.
+// Contract runs cases against the lock in a world that is struck by nothing but
+// them, in virtual time. Cases that need a power that the service does not
+// offer, or operating-system processes, say that they are unsupported.
 func Contract(t *testing.T, h *Harness, opts *contract.Options) (report *result.Report, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -29,10 +29,11 @@ func Contract(t *testing.T, h *Harness, opts *contract.Options) (report *result.
 		if o.Lease == 0 {
 			o.Lease = 500 * time.Millisecond
 		}
-		w := newWorld(uint64(o.Seed), &plan{network: network{50 * time.Microsecond, time.Millisecond, 0}, lease: o.Lease})
+		w := newWorld(uint64(o.Seed), &plan{network: network{50 * time.Microsecond, time.Millisecond, 0}, lease: o.Lease, timed: true, proven: true})
 		w.service = h.service(w)
 		for range w.service.Servers() {
 			w.doors = append(w.doors, &gate{w: w})
+			w.traffic = append(w.traffic, map[traffic]int{})
 		}
 		c := &calm{w: w, h: h, lease: o.Lease, nodes: map[*Node]lockspec.Client{}}
 		report, err = contract.Check(t.Context(), c, &o)

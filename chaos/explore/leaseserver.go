@@ -1,6 +1,11 @@
 package explore
 
-import "github.com/lockcheck/lockcheck/lockspec"
+import (
+	"time"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/lockspec/contract"
+)
 
 // leaseServer is one honest server without a disk: a restart forgets every key
 // but never the last token.
@@ -31,4 +36,12 @@ func (s *leaseServer) Strike(f Strike) func() {
 		s.state.ahead += f.By
 	}
 	return nil
+}
+
+// Holders implements Ledger.
+func (s *leaseServer) Holders(key string) []contract.Holder { return s.state.held(key, s.w.now()) }
+
+// Plant implements Ledger.
+func (s *leaseServer) Plant(key, owner string, lease time.Duration) {
+	s.state.plant(key, owner, lease, s.w.now())
 }

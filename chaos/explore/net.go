@@ -41,6 +41,9 @@ func (n *Node) Call(ctx context.Context, server int, q Request) (Reply, error) {
 		return Reply{}, ErrNotSent
 	}
 	m.takeFate()
+	if i := m.interfered(); i != nil {
+		return i.divert(ctx, m)
+	}
 	return m.exchange(ctx)
 }
 
@@ -127,6 +130,9 @@ func (m *message) deliver() (up bool) {
 	defer w.mu.Unlock()
 	if w.ended {
 		return false
+	}
+	if w.traffic != nil {
+		w.traffic[m.server][traffic{m.q.Op, m.q.Key}]++
 	}
 	m.reply, up = w.service.Handle(m.server, m.q)
 	return up

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/lockspec/contract"
 )
 
 // replicated is a primary that answers at once and tells its replica later. A
@@ -59,4 +60,13 @@ func (s *replicated) Strike(f Strike) func() {
 		s.replicate()
 	}
 	return nil
+}
+
+// Holders implements Ledger.
+func (s *replicated) Holders(key string) []contract.Holder { return s.primary.held(key, s.w.now()) }
+
+// Plant implements Ledger.
+func (s *replicated) Plant(key, owner string, lease time.Duration) {
+	s.primary.plant(key, owner, lease, s.w.now())
+	s.replicate()
 }

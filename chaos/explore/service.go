@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/lockspec/contract"
 )
 
 // Op is what a request asks of a simulated service.
@@ -127,4 +128,19 @@ func (t *table) put(key string, e entry) {
 		t.keys = make(map[string]entry, 1)
 	}
 	t.keys[key] = e
+}
+
+// held is who holds the key.
+func (t *table) held(key string, now time.Duration) []contract.Holder {
+	e, ok := t.live(key, now)
+	if !ok {
+		return nil
+	}
+	return []contract.Holder{{Owner: e.owner, Token: e.token}}
+}
+
+// plant makes a stranger the key's holder.
+func (t *table) plant(key, owner string, lease, now time.Duration) {
+	delete(t.keys, key)
+	t.handle(Request{Op: Acquire, Key: key, Owner: owner, Lease: lease}, now)
 }

@@ -34,6 +34,9 @@ type World struct {
 	plan  *plan
 	rec   recorder
 	ended bool
+
+	traffic []map[traffic]int // that reached each server; nil: nobody counts
+	strikes []*interference
 }
 
 // recorder is where a world says what it does to the nodes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -133,11 +134,20 @@ func (c *check) run(ctx context.Context) error {
 	return c.end(results)
 }
 
+// recorder begins a history.
+func (c *check) recorder(out io.Writer) (*history.Recorder, error) {
+	o := history.Options{Out: out, Follow: c.log.add}
+	if t, ok := c.h.(Timekeeper); ok {
+		o.Now = t.Now
+	}
+	return history.NewRecorder(c.head, &o)
+}
+
 // begin starts the history of the run.
 func (c *check) begin() error {
 	c.head = c.header()
 	c.log.clear()
-	rec, err := history.NewRecorder(c.head, &history.Options{Out: c.o.History, Follow: c.log.add})
+	rec, err := c.recorder(c.o.History)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,13 @@ type NodeHost interface {
 	Node(ctx context.Context, name string) (*driver.Node, error)
 }
 
+// Timekeeper is the power of a simulated harness to stamp a history: the stamps
+// of its nodes are readings of the same clock, in nanoseconds. Without it run
+// time is the machine's, and stamps are raw CLOCK_MONOTONIC.
+type Timekeeper interface {
+	Now() int64
+}
+
 // Observer is the power to see by itself what happens to nodes: stalls and
 // unasked ends.
 type Observer interface {

@@ -47,7 +47,7 @@ func (c *check) probe(ctx context.Context) error {
 		c.report.Claims[f] = history.Unproven
 	}
 	c.head = c.header()
-	rec, err := history.NewRecorder(c.head, &history.Options{Out: c.o.Probes, Follow: c.log.add})
+	rec, err := c.recorder(c.o.Probes)
 	if err != nil {
 		return err
 	}
