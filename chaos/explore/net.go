@@ -24,6 +24,10 @@ type message struct {
 	q      Request
 	fate   *fate
 	reply  Reply
+
+	// Of a connection's:
+	number   int64
+	struckBy *interference
 }
 
 // Call sends a request to a server and waits for the reply, as long as ctx
@@ -131,11 +135,16 @@ func (m *message) deliver() (up bool) {
 	if w.ended {
 		return false
 	}
-	if w.traffic != nil {
-		w.traffic[m.server][traffic{m.q.Op, m.q.Key}]++
-	}
+	m.tally()
 	m.reply, up = w.service.Handle(m.server, m.q)
 	return up
+}
+
+// tally counts a request that has arrived, where somebody counts.
+func (m *message) tally() {
+	if t := m.n.w.traffic; t != nil {
+		t[m.server][traffic{m.q.Op, m.q.Key}]++
+	}
 }
 
 // answer brings the reply back.
@@ -239,10 +248,10 @@ func (m *message) fly() {
 
 // settled ends what take or fly began; the last one ends the fault.
 func (m *message) settled() {
-	f := m.fate
-	if f == nil {
+	if m == nil || m.fate == nil {
 		return
 	}
+	f := m.fate
 	w := m.n.w
 	w.mu.Lock()
 	defer w.mu.Unlock()

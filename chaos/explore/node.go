@@ -97,7 +97,7 @@ func (n *Node) kill() {
 		n.calls[id]()
 	}
 	if n.view != nil {
-		n.view.Pause()
+		n.view.Resume() // what waits in the dead process for its own time must end: the harness waits for it
 	}
 }
 

@@ -175,6 +175,9 @@ func (h *Harness) faults(s Service, o *Options) []*Fault {
 		if s.Class() == lockspec.Session && slices.Contains(notForSessions, f.Name) {
 			continue
 		}
+		if _, ok := s.(Streamer); ok && slices.Contains(notForStreams, f.Name) {
+			continue
+		}
 		beyond := f.Hazard != "" && f.Hazard != lockspec.Partition && !s.Class().Allows(f.Hazard)
 		if !beyond && (o.Only == nil || o.Only(f.Name)) {
 			out = append(out, f)
@@ -182,6 +185,9 @@ func (h *Harness) faults(s Service, o *Options) []*Fault {
 	}
 	return out
 }
+
+// notForStreams: what is written to a connection arrives once and in order.
+var notForStreams = []string{"duplicate", "reorder"}
 
 // notForSessions: a pause that its heartbeats do not outlive ends a session, and
 // the rules do not say that it ends an entitlement: to judge it, a server that

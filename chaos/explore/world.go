@@ -50,6 +50,9 @@ func newWorld(seed uint64, p *plan) *World {
 		rng: rand.New(rand.NewPCG(seed, 1)), nodes: map[string]*Node{}, lives: map[string]int{}, plan: p}
 }
 
+// Over is closed when the world ends: what a service has started must end then.
+func (w *World) Over() <-chan struct{} { return w.over }
+
 // now is how long the world has lasted.
 func (w *World) now() time.Duration { return time.Since(w.began) }
 

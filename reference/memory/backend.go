@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -16,6 +17,8 @@ type BackendOptions struct {
 	Capacity int
 	// Shared lets readers share a key.
 	Shared bool
+	// Dial makes the connection; default: TCP to the address.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
 
 	_ struct{}
 }
@@ -30,6 +33,9 @@ func (o *BackendOptions) withDefaults() BackendOptions {
 	}
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
+	}
+	if c.Dial == nil {
+		c.Dial = dialTCP
 	}
 	return c
 }

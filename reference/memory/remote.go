@@ -26,6 +26,11 @@ func Dial(addr string, opts *BackendOptions) reference.Backend {
 // release that cleans up after an acquire without an answer finds its grant.
 const patience = 2 * time.Second
 
+func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", addr)
+}
+
 func newRemote(addr string, opts *BackendOptions) *remote {
 	return &remote{addr: addr, opts: opts.withDefaults(), patience: patience, dialling: make(chan struct{}, 1)}
 }
@@ -102,8 +107,7 @@ func (r *remote) connect(ctx context.Context) (*connection, error) {
 	if c, err := r.current(); c != nil || err != nil {
 		return c, err
 	}
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, "tcp", r.addr)
+	nc, err := r.opts.Dial(ctx, r.addr)
 	if err != nil {
 		return nil, err
 	}

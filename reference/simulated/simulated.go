@@ -28,6 +28,7 @@ func Targets() []Target {
 		{"consensus", "a majority that agrees", harness(explore.NewConsensus, leased{desc: consensusDescription()})},
 		{"session", "a server that keeps a key while a session lives", harness(explore.NewSessions, sessions{})},
 		{"quorum", "five independent servers", harness(explore.NewQuorum, quorum{})},
+		{"memory", "the memory backend and its server, over connections of the world", harness(newMemoryServer, wired{})},
 	}
 }
 
