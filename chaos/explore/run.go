@@ -233,7 +233,7 @@ func (r *run) collect() {
 	}
 }
 
-const gcEvery = 32
+const gcEvery = 64
 
 // ballast is memory that is counted and never touched. What schedules leave
 // between two collections is small against it, so the runtime keeps those pages

@@ -168,6 +168,12 @@ func (r *Recorder) Record(e *Event) int64 {
 	if r.direct != nil {
 		return r.hand(e)
 	}
+	return r.enqueue(e)
+}
+
+// enqueue is Record's to a file. It has a frame of its own, because it is a large
+// one, and a simulated world has many small stacks.
+func (r *Recorder) enqueue(e *Event) int64 {
 	var space [768]byte
 	body := appendBody(space[:0], e)
 	r.mu.Lock()
