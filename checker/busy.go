@@ -68,7 +68,7 @@ func (r *record) attemptExplains(a *attempt, others []*attempt) bool {
 // nothing struck it.
 func (r *record) ghost(node string, from, to Moment, lease time.Duration) (until Moment, ok bool) {
 	for _, f := range r.faults {
-		if f.Landed && f.strikesNode(node) && !to.before(f.Start) && !f.End.before(from) {
+		if f.Landed && (f.strikesNode(node) || f.stalls()) && !to.before(f.Start) && !f.End.before(from) {
 			until, ok = later(until, later(to, f.End)), true
 		}
 	}
@@ -150,6 +150,9 @@ func (r *record) latestEnd(t *Tenure) Moment {
 
 func (r *record) serviceStruck(a *attempt) bool {
 	for _, f := range r.faults {
+		if f.stalls() {
+			continue // it forgets nothing by it
+		}
 		for _, target := range f.Targets {
 			if (target == "service" || target == "clock:service" || target == "key:"+a.key) && !a.reply.before(f.Start) {
 				return true

@@ -28,6 +28,10 @@ type Fault struct {
 // it saw nobody.
 const Controller = "controller"
 
+// ServiceTarget as a fault's target is the lock service: nobody could renew
+// while it did not run, on whatever node.
+const ServiceTarget = "service"
+
 // faultReasons says how the faults that strike the service or a key end
 // entitlements; faults that are not in it strike a node, a link or a clock.
 var faultReasons = []struct {
@@ -104,11 +108,16 @@ func (f *Fault) onService() bool {
 	return false
 }
 
+// stalls says whether this machine kept the service from running. It then held
+// up whoever asked, as a stall of every node does, and knows all it knew before:
+// it excuses nothing that a stall of every node does not.
+func (f *Fault) stalls() bool { return f.Name == "stall" && slices.Contains(f.Targets, ServiceTarget) }
+
 // onServiceSide says whether the fault strikes the service, its clock or a key:
 // what it counts leases by. A node that did not run has not changed when the
-// service let its lease end.
+// service let its lease end; nor has a service that did not, whose clock went on.
 func (f *Fault) onServiceSide() bool {
-	return slices.ContainsFunc(f.Targets, func(t string) bool {
+	return !f.stalls() && slices.ContainsFunc(f.Targets, func(t string) bool {
 		return t == "service" || t == "clock:service" || strings.HasPrefix(t, "key:")
 	})
 }

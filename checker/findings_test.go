@@ -56,6 +56,11 @@ func TestLossSignal(t *testing.T) {
 			5   p1 acquire ok t1 lease=100
 			270 fault f1 stall n1 observed 90 110
 			270 p1 lost t1 driver=270`, "inconclusive ?loss-signal/too-late"},
+		{"a stall of the service makes it one too", manual, `
+			0   p1 acquire
+			5   p1 acquire ok t1 lease=100
+			270 fault f1 stall service observed 90 110
+			270 p1 lost t1 driver=270`, "inconclusive ?loss-signal/too-late"},
 		{"a lock that renews itself unseen has no end that is known", auto, `
 			0   p1 acquire
 			5   p1 acquire ok t1 lease=100
@@ -311,6 +316,18 @@ func TestBusy(t *testing.T) {
 			100 p1 lost t1 driver=100
 			190 p2 acquire
 			191 p2 acquire busy`, "pass"},
+		{"an attempt that a stalled service held up", plain, `
+			0  p1 acquire ask=100
+			90 fault f1 stall service observed 10 80
+			90 p1 acquire timeout
+			95 p2 acquire
+			96 p2 acquire busy`, "pass"},
+		{"a stall of the service that is long over", plain, `
+			0   p1 acquire ask=100
+			90  fault f1 stall service observed 10 80
+			90  p1 acquire timeout
+			400 p2 acquire
+			401 p2 acquire busy`, "fail contract/unexplained-busy"},
 		{"another attempt, where tries are not strict", head(lockspec.Leased), `
 			0 p1 acquire ask=100
 			1 p1 acquire busy

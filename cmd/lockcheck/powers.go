@@ -16,7 +16,12 @@ import (
 // Only servers that this program started are reached this way.
 type embedded struct {
 	*contract.Processes
-	admin memory.Admin
+	admin   memory.Admin
+	monitor memory.Monitor
+}
+
+func newEmbedded(p *contract.Processes, admin string) embedded {
+	return embedded{p, memory.Admin{Addr: admin}, memory.NewMonitor(admin)}
 }
 
 var _ interface {
@@ -26,7 +31,17 @@ var _ interface {
 	contract.Restarter
 	contract.Stopper
 	contract.Inspector
+	contract.Pinger
 } = embedded{}
+
+// Ping implements contract.Pinger. The admin port answers whatever was put in
+// the way of the data port.
+func (s embedded) Ping(ctx context.Context) error { return s.monitor.Ping(ctx) }
+
+// Close ends the nodes.
+func (s embedded) Close() error {
+	return errors.Join(s.Processes.Close(), s.monitor.Close())
+}
 
 // Requests implements contract.TrafficCounter. A plain delete, which only
 // broken locks send, counts as the release that it stands for.

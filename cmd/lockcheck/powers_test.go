@@ -10,11 +10,17 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
-	"github.com/lockcheck/lockcheck/reference/memory"
 )
 
 // started is the harness of an embedded server, as a run starts it.
 func started(t *testing.T) embedded {
+	t.Helper()
+	h, _ := startedFor(t, time.Second)
+	return h
+}
+
+// startedFor is the same for a lease, and the server itself.
+func startedFor(t *testing.T, lease time.Duration) (embedded, *server) {
 	t.Helper()
 	s, err := startServer(t.Context(), nil, io.Discard)
 	if err != nil {
@@ -22,13 +28,14 @@ func started(t *testing.T) embedded {
 	}
 	t.Cleanup(s.close)
 	to := target{served: true}
-	to.at(s.addr, time.Second)
-	p, err := contract.NewProcesses(t.Context(), contract.ProcessOptions{Node: driver.Config{URL: to.url}, Lease: time.Second})
+	to.at(s.addr, lease)
+	p, err := contract.NewProcesses(t.Context(), contract.ProcessOptions{Node: driver.Config{URL: to.url}, Lease: lease})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Close() })
-	return embedded{p, memory.Admin{Addr: s.admin}}
+	h := newEmbedded(p, s.admin)
+	t.Cleanup(func() { _ = h.Close() })
+	return h, s
 }
 
 func must(t *testing.T, err error) {

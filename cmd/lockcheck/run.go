@@ -18,7 +18,6 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
-	"github.com/lockcheck/lockcheck/reference/memory"
 	"github.com/lockcheck/lockcheck/reports/result"
 )
 
@@ -231,7 +230,7 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 		return newInside(r.f.lease), func() {}, nil
 	}
 	var closers []func()
-	var admin memory.Admin
+	var admin string
 	closed := make(chan struct{}, 1)
 	closeAll := func() {
 		select {
@@ -254,7 +253,7 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 		}
 		closers = append(closers, s.close)
 		r.t.at(s.addr, r.f.lease)
-		admin.Addr = s.admin
+		admin = s.admin
 	} else if err := r.t.reach(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -273,10 +272,12 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 		closeAll()
 		return nil, nil, exit(result.ExitUnavailable, "target %s: %w", r.t.text, err)
 	}
-	closers = append(closers, func() { _ = p.Close() })
 	if r.t.served {
-		return embedded{p, admin}, closeAll, nil
+		h := newEmbedded(p, admin)
+		closers = append(closers, func() { _ = h.Close() })
+		return h, closeAll, nil
 	}
+	closers = append(closers, func() { _ = p.Close() })
 	return p, closeAll, nil
 }
 

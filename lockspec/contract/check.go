@@ -53,6 +53,7 @@ type check struct {
 	head    history.Header
 	work    *workload.Run
 	sampler *workload.Sampler
+	pulse   *workload.Pulse // of a service that the harness runs itself; nil: nobody can tell
 	log     eventLog
 	judged  func(r *result.Case, events []history.Event) // told of each case; nil: nobody
 	mu      sync.Mutex
@@ -152,29 +153,21 @@ func (c *check) begin() error {
 		return err
 	}
 	c.work = &workload.Run{Recorder: rec, Gate: c.o.Gate}
-	c.sampler = workload.NewSampler(rec, sampleEvery(c.lease), c.lease/10)
-	if w, ok := c.h.(Observer); ok {
-		w.Observe(rec)
-	}
+	c.watch(rec)
 	return nil
 }
 
 // end ends the history and reports what became of the cases.
 func (c *check) end(results []*result.Case) error {
-	c.sampler.Stop()
+	c.unwatch()
 	for _, r := range results {
 		c.report.Cases = append(c.report.Cases, *r)
-	}
-	if w, ok := c.h.(Observer); ok {
-		w.Observe(nil)
 	}
 	if err := c.work.Recorder.Close(); err != nil {
 		return fmt.Errorf("history: %w", err)
 	}
 	return nil
 }
-
-func sampleEvery(lease time.Duration) time.Duration { return min(lease/20, 50*time.Millisecond) }
 
 // runAll runs the cases that are serial, or those that are not.
 func (c *check) runAll(ctx context.Context, results []*result.Case, serial bool) {
@@ -328,32 +321,16 @@ func (c *check) perform(ctx context.Context, e *Env) {
 // is broken.
 const interrupted = "interrupted"
 
-// stalled is how long, at most, this machine kept the harness or a node from
-// running since then, in time of the run.
-func (c *check) stalled(ctx context.Context, since int64) time.Duration {
-	c.sampler.Check()
-	if w, ok := c.h.(Observer); ok {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		w.Settle(ctx)
-	}
-	_ = c.work.Recorder.Sync() // what could not be written is told when the case is settled
-	return c.sampler.Since(since) + c.log.nodesStalled(since)
-}
-
 // settle waits until everything the case caused is in the history.
 func (c *check) settle(ctx context.Context, e *Env) {
 	e.close()
+	c.look(context.WithoutCancel(ctx))
 	if w, ok := c.h.(Observer); ok {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		w.Settle(ctx)
 		for _, err := range w.Broken() {
 			e.blameTarget()
 			e.Note(result.Error, err.Error())
 		}
 	}
-	c.sampler.Check()
 	if err := c.work.Recorder.Sync(); err != nil {
 		e.Note(result.Error, "history: "+err.Error())
 	}

@@ -46,6 +46,14 @@ type Observer interface {
 	Broken() []error
 }
 
+// Pinger is the power to ask the service, which the harness runs itself, for a
+// sign of life, past whatever cases put in the way of clients. An error is no
+// sign of life; one that matches ErrUnsupported says that a fault of the
+// harness's own keeps the service silent, which is no stall.
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
+
 // The powers below reach into the lock service. They act on servers that the
 // harness started itself, never on anybody's.
 

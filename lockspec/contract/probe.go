@@ -52,10 +52,7 @@ func (c *check) probe(ctx context.Context) error {
 		return err
 	}
 	c.work = &workload.Run{Recorder: rec}
-	c.sampler = workload.NewSampler(rec, sampleEvery(c.lease), c.lease/10)
-	if w, ok := c.h.(Observer); ok {
-		w.Observe(rec)
-	}
+	c.watch(rec)
 	r := &result.Case{ID: ProbesID, Suite: result.ProbesSuite, Name: "what the lock claims is true", Status: result.Pass}
 	k := &Case{ID: ProbesID, Suite: result.ProbesSuite, Name: r.Name, Limit: 30*time.Second + 10*c.lease, Run: c.runProbes}
 	e := c.newEnv(ctx, k)
@@ -68,7 +65,7 @@ func (c *check) probe(ctx context.Context) error {
 	r.Story = nil
 	c.noteClock(ctx)
 	c.report.Cases = append(c.report.Cases, *r)
-	c.sampler.Stop()
+	c.unwatch()
 	c.chooseProfile()
 	return rec.Close()
 }
@@ -164,7 +161,11 @@ func (e *Env) ask(key string, m lockspec.RenewMode) lockspec.Request {
 
 func probeExclusion(ctx context.Context, e *Env) (history.Claim, string) {
 	a, b := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
+	start := time.Now()
 	t, err := a.Acquire(ctx, e.ask("exclusion", e.Renewal()))
+	if err != nil && e.Stalled(ctx, start) > e.unseen() {
+		return history.Unproven, fmt.Sprintf("this machine stalled, and a free key could not be acquired: %v", err)
+	}
 	if err != nil {
 		e.MustError(result.BlameTarget, "a free key could not be acquired: %v", err)
 	}

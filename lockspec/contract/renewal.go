@@ -105,7 +105,7 @@ func renewsOften(ctx context.Context, e *Env) {
 	n := e.MustRequests(ctx, "renew", t.Key) - before
 	took := time.Since(counted) - e.Stalled(ctx, counted)
 	if want := int(took/(slack(every)+e.eps(every))) - 1; n < want {
-		e.accuse(about(t, checker.Renewal, "too-seldom",
+		e.doubt(about(t, checker.Renewal, "too-seldom",
 			"%s was renewed %d times within %s; one every %s is promised", t.ID, n, took.Round(time.Millisecond), every))
 	}
 	e.afterSlowReply(ctx, t, every)

@@ -91,6 +91,22 @@ func (a Admin) call(ctx context.Context, m message) (message, error) {
 	return r.call(ctx, m)
 }
 
+// Monitor asks a server's admin port for signs of life, over one connection
+// that is kept: whoever asks many times a second must not leave as many behind.
+type Monitor struct{ r *remote }
+
+// NewMonitor dials nothing yet.
+func NewMonitor(admin string) Monitor { return Monitor{newRemote(admin, nil)} }
+
+// Ping returns once the server has answered. No fault of the data port delays it.
+func (m Monitor) Ping(ctx context.Context) error {
+	_, err := m.r.call(ctx, message{Op: "ping"})
+	return err
+}
+
+// Close gives the connection up.
+func (m Monitor) Close() error { return m.r.Close() }
+
 // Listen opens the two listeners of a server on loopback, on ports that are free.
 func Listen() (data, admin net.Listener, err error) {
 	if data, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
