@@ -29,7 +29,20 @@ func (c *conn) do(ctx context.Context, q Request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("%s: %w", q.Op, err)
 	}
+	k.late = lockspec.LateOf(ctx) // nobody reads it before the call is given up
 	return c.await(ctx, k)
+}
+
+// late is the reply as one who had given up is told it.
+func (r reply) late(op string) lockspec.Late {
+	l := lockspec.Late{Token: int64(r.Token), Err: r.error(context.Background(), op)}
+	if r.lease != nil {
+		l.Lease = r.lease.fenced()
+	}
+	if op == opRenew {
+		l.Granted = time.Duration(r.LeaseMS)
+	}
+	return l
 }
 
 // await is the second half of do.

@@ -68,6 +68,7 @@ func (c *client) Section(ctx context.Context, r lockspec.Request, work time.Dura
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", opSection, err)
 	}
+	k.late = lockspec.LateOf(ctx)
 	type end struct {
 		reply
 		err error

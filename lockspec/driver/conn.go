@@ -36,8 +36,9 @@ type conn struct {
 type call struct {
 	Request
 	sent    lockspec.Stamp
-	replied chan reply // takes one
-	waiting bool       // somebody does; under conn.mu
+	replied chan reply          // takes one
+	waiting bool                // somebody does; under conn.mu
+	late    func(lockspec.Late) // is told of a reply that nobody waits for; nil: it is dealt with here
 
 	entered chan *lease // of a section; each takes one
 	left    chan struct{}
@@ -222,6 +223,10 @@ func (c *conn) abandon(k *call) (got reply, there bool) {
 // released at once.
 func (c *conn) late(k *call, got reply) {
 	if got.err != nil || k.Op == opPing || k.Op == opCancel {
+		return
+	}
+	if k.late != nil {
+		k.late(got.late(k.Op))
 		return
 	}
 	c.node.late(k.Request, got)

@@ -38,8 +38,9 @@ type Config struct {
 	OnStall func(from, to lockspec.Stamp)
 	// OnExit is told that the driver ended unasked.
 	OnExit func(err error)
-	// OnLate is told of a reply whose caller had given up, and of the reply to
-	// the release of what a late acquisition had granted.
+	// OnLate is told of a reply whose caller had given up and did not ask to be
+	// told itself (lockspec.WithLate), and of the reply to the release of what a
+	// late acquisition had granted then.
 	OnLate func(op, process, key string, outcome lockspec.Outcome, token int64)
 	// OnBroken is told of every violation of the protocol, a *Broken.
 	OnBroken func(err error)

@@ -20,8 +20,10 @@ type Process struct {
 	scene  *Scene
 	client lockspec.Client
 	watch  Watch
+	lates  sync.WaitGroup // releases of what was granted too late
 	mu     sync.Mutex
 	name   string
+	over   bool // nothing more is recorded of it
 }
 
 // Watch is called before each call of an operation, and what it returns after
@@ -61,8 +63,14 @@ func (p *Process) Name() string {
 	return p.name
 }
 
-// Close gives the client up.
-func (p *Process) Close() error { return p.client.Close() }
+// Close gives the client up, once what it was granted too late is given back.
+func (p *Process) Close() error {
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	p.lates.Wait()
+	return p.client.Close()
+}
 
 // Acquire takes the lock and records it. The error is the client's own.
 func (p *Process) Acquire(ctx context.Context, r lockspec.Request) (*Tenure, error) {
@@ -71,7 +79,7 @@ func (p *Process) Acquire(ctx context.Context, r lockspec.Request) (*Tenure, err
 		Mode: r.Mode, Count: r.Count}
 	invoke := e
 	invoke.Type, invoke.Ask, invoke.Wait, invoke.Renewal = history.Invoke, r.Lease, r.Wait, r.Renew
-	p.scene.Record(&invoke)
+	ctx, late := p.expect(ctx, e, p.scene.Record(&invoke))
 	asked := time.Now()
 	bound := r.Wait + r.Lease
 	if r.Wait == lockspec.NoLimit {
@@ -86,7 +94,7 @@ func (p *Process) Acquire(ctx context.Context, r lockspec.Request) (*Tenure, err
 		err = p.neither(name, r.Key, l, err)
 	}
 	if err != nil {
-		p.refused(&e, err)
+		p.refused(&e, late, err)
 		return nil, err
 	}
 	t := p.granted(&e, l)
@@ -108,8 +116,8 @@ func (p *Process) neither(name, key string, l lockspec.Lease, err error) error {
 }
 
 // refused records the return of an operation that failed, and retires the name
-// where its effect is unknown.
-func (p *Process) refused(e *history.Event, err error) {
+// where its effect is unknown; then its answer may still come.
+func (p *Process) refused(e *history.Event, late *late, err error) {
 	e.Error = lockspec.OutcomeOf(err)
 	e.Type = history.ReturnType(e.Error)
 	if e.Error == lockspec.Failed || e.Error == lockspec.Config {
@@ -124,23 +132,33 @@ func (p *Process) refused(e *history.Event, err error) {
 	if unknown && p.Name() == name {
 		p.rename()
 	}
+	if unknown {
+		late.gaveUp()
+	}
 }
 
 func (p *Process) granted(e *history.Event, l lockspec.Lease) *Tenure {
+	e.Type = history.OK
+	t := p.tenure(e, l)
+	t.granted = p.scene.Record(e)
+	t.checkToken()
+	t.watch()
+	return t
+}
+
+// tenure is what the event says was granted; it completes the event.
+func (p *Process) tenure(e *history.Event, l lockspec.Lease) *Tenure {
 	t := &Tenure{ID: fmt.Sprintf("t%d", p.scene.run.tenures.Add(1)), Key: e.Key, Lease: l.Granted(),
 		process: p, lease: l, over: make(chan struct{})}
 	if f, ok := l.(lockspec.Fenced); ok {
 		t.Token, t.HasToken = f.Token(), true
 	}
-	e.Type, e.Tenure, e.Lease, e.Token = history.OK, t.ID, t.Lease, t.Token
+	e.Tenure, e.Lease, e.Token = t.ID, t.Lease, t.Token
 	if s, ok := l.(lockspec.Sender); ok {
 		e.Sent = p.scene.run.Recorder.At(s.Sent())
 	}
 	if l, ok := l.(lockspec.Remainder); ok {
 		e.Left, _ = l.Left()
 	}
-	t.granted = p.scene.Record(e)
-	t.checkToken()
-	t.watch()
 	return t
 }

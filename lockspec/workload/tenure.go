@@ -27,7 +27,8 @@ type Tenure struct {
 
 	process *Process
 	lease   lockspec.Lease
-	granted int64 // index
+	granted int64  // index
+	under   string // the process name that it was granted to; empty: the present one
 
 	mu      sync.Mutex
 	lost    bool
@@ -75,21 +76,25 @@ func (t *Tenure) checkToken() {
 }
 
 func (t *Tenure) event(op history.Op) history.Event {
-	return history.Event{Process: t.process.Name(), Owner: t.process.Owner, Node: t.process.Node, Op: op, Key: t.Key, Tenure: t.ID}
+	name := t.under
+	if name == "" {
+		name = t.process.Name()
+	}
+	return history.Event{Process: name, Owner: t.process.Owner, Node: t.process.Node, Op: op, Key: t.Key, Tenure: t.ID}
 }
 
 // do records one operation around its call.
-func (t *Tenure) do(op history.Op, ask time.Duration, call func(*history.Event) error) error {
+func (t *Tenure) do(ctx context.Context, op history.Op, ask time.Duration, call func(context.Context, *history.Event) error) error {
 	e := t.event(op)
 	invoke := e
 	invoke.Type, invoke.Ask = history.Invoke, ask
-	t.process.scene.Record(&invoke)
-	err := call(&e)
+	ctx, late := t.process.expect(ctx, e, t.process.scene.Record(&invoke))
+	err := call(ctx, &e)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.settle()
 	if err != nil {
-		t.process.refused(&e, err)
+		t.process.refused(&e, late, err)
 		return err
 	}
 	e.Type = history.OK
@@ -110,7 +115,7 @@ func (t *Tenure) Renew(ctx context.Context, lease time.Duration) error {
 	if lease == 0 {
 		lease = t.Lease
 	}
-	return t.do(history.Renew, lease, func(e *history.Event) error {
+	return t.do(ctx, history.Renew, lease, func(ctx context.Context, e *history.Event) error {
 		err := t.bounded(ctx, history.Renew, func(ctx context.Context) error { return r.Renew(ctx, lease) })
 		e.Lease = lease
 		if g := t.lease.Granted(); g > 0 {
@@ -126,12 +131,14 @@ func (t *Tenure) Held(ctx context.Context) error {
 	if !ok {
 		return lockspec.ErrUnsupported
 	}
-	return t.do(history.Held, 0, func(*history.Event) error { return t.bounded(ctx, history.Held, h.Held) })
+	return t.do(ctx, history.Held, 0, func(ctx context.Context, _ *history.Event) error { return t.bounded(ctx, history.Held, h.Held) })
 }
 
 // Release ends the tenure.
 func (t *Tenure) Release(ctx context.Context) error {
-	return t.do(history.Release, 0, func(*history.Event) error { return t.bounded(ctx, history.Release, t.lease.Release) })
+	return t.do(ctx, history.Release, 0, func(ctx context.Context, _ *history.Event) error {
+		return t.bounded(ctx, history.Release, t.lease.Release)
+	})
 }
 
 // Write is one read-modify-write of the resource, as an application does it:
@@ -149,7 +156,7 @@ func (t *Tenure) WriteWith(ctx context.Context, work time.Duration, begun func()
 
 func (t *Tenure) write(ctx context.Context, work time.Duration, begun func()) error {
 	var read versions
-	err := t.do(history.Write, 0, func(e *history.Event) error {
+	err := t.do(ctx, history.Write, 0, func(ctx context.Context, e *history.Event) error {
 		read = t.process.scene.Resource.read(t)
 		if begun != nil {
 			begun()
