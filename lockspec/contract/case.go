@@ -63,6 +63,7 @@ func Cases() []Case {
 		keyCases(),
 		errorCases(),
 		limitCases(),
+		sectionCases(),
 		apiCases(),
 	)
 	slices.SortFunc(all, func(a, b Case) int { return strings.Compare(a.ID, b.ID) })

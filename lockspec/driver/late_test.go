@@ -11,7 +11,9 @@ import (
 // TestLateReplyIsTold: who asked to be told of a reply that came too late is
 // told what it granted, and nobody else releases it.
 func TestLateReplyIsTold(t *testing.T) {
-	n := startToy(t, Config{OnLate: func(op, _, _ string, _ lockspec.Outcome, _ int64) { t.Errorf("the late reply to %s was told to the node", op) }})
+	n := startToy(t, Config{OnLate: func(op, _, _ string, _ lockspec.Outcome, _ int64) {
+		t.Errorf("the late reply to %s was told to the node", op)
+	}})
 	told := make(chan lockspec.Late, 1)
 	ctx, cancel := context.WithTimeout(lockspec.WithLate(t.Context(), func(l lockspec.Late) { told <- l }), 10*time.Millisecond)
 	defer cancel()

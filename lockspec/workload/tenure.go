@@ -90,16 +90,23 @@ func (t *Tenure) do(ctx context.Context, op history.Op, ask time.Duration, call 
 	invoke.Type, invoke.Ask = history.Invoke, ask
 	ctx, late := t.process.expect(ctx, e, t.process.scene.Record(&invoke))
 	err := call(ctx, &e)
+	t.record(func() {
+		if err != nil {
+			t.process.refused(&e, late, err)
+			return
+		}
+		e.Type = history.OK
+		t.process.scene.Record(&e)
+	})
+	return err
+}
+
+// record records a reply, after every signal that the lock raised before it.
+func (t *Tenure) record(reply func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.settle()
-	if err != nil {
-		t.process.refused(&e, late, err)
-		return err
-	}
-	e.Type = history.OK
-	t.process.scene.Record(&e)
-	return nil
+	reply()
 }
 
 func (t *Tenure) bounded(ctx context.Context, op history.Op, call func(context.Context) error) error {
@@ -210,8 +217,9 @@ type Waker interface {
 // the lease.
 func (t *Tenure) watch() {
 	_, renews := t.lease.(lockspec.RenewalSource)
+	_, doubts := t.lease.(lockspec.Doubter)
 	lost := t.Lost()
-	if lost == nil && !renews {
+	if lost == nil && !renews && !doubts {
 		return
 	}
 	t.watcher.Go(func() {
@@ -241,11 +249,7 @@ func (t *Tenure) watch() {
 	})
 }
 
-func (t *Tenure) look() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.settle()
-}
+func (t *Tenure) look() { t.record(func() {}) }
 
 // Stop ends the recording of signals; nothing is recorded after it returned. A
 // tenure that was released signals nothing more; one that was abandoned goes
@@ -267,10 +271,30 @@ func (t *Tenure) settle() {
 			}
 		}
 	}
+	t.waver()
 	select {
 	case <-t.Lost():
 		t.recordLoss()
 	default:
+	}
+}
+
+// waver records that the connection came into doubt, or out of it. A connection
+// is in doubt before it is given up: a loss is recorded after both.
+func (t *Tenure) waver() {
+	d, ok := t.lease.(lockspec.Doubter)
+	for ok {
+		select {
+		case doubt := <-d.Doubts():
+			e := t.event(history.Sure)
+			if doubt {
+				e.Op = history.Doubt
+			}
+			e.Type = history.Happen
+			t.process.scene.Record(&e)
+		default:
+			return
+		}
 	}
 }
 
