@@ -185,6 +185,9 @@ func (t *text) claims() {
 	for _, l := range t.r.Lacks {
 		t.line("not enough evidence: %s", l)
 	}
+	for _, g := range t.r.Gate {
+		t.line("short of the baseline: %s", g)
+	}
 	for _, n := range t.r.Notes {
 		t.line("note: %s", n)
 	}
@@ -212,6 +215,9 @@ func (t *text) summary() {
 	}
 	if t.r.Partial {
 		word += " (partial)"
+	}
+	if len(t.r.Gate) > 0 {
+		word += " (short of the baseline)"
 	}
 	t.line("%s  %s  seed=%d  in %s", t.paint(marks[t.r.Verdict].color, word), strings.Join(parts, ", "), t.r.Seed,
 		time.Duration(t.r.Duration).Round(100*time.Millisecond))

@@ -28,9 +28,9 @@ func report() *result.Report {
 			{ID: "X02", Name: "holder stopped past its lease", Status: result.Hazard, Landed: []string{"X02-f1-1"},
 				Story: []string{"pause of n1 at 1.783s; it lasted 1.2203s"},
 				Hazards: []result.HazardShown{
-					{Name: lockspec.Pause, Pair: [2]string{"t1", "t2"}, Contained: map[string]string{"a": "true", "d": "n/a"},
+					{Name: lockspec.Pause, Pair: [2]string{"t1", "t2"}, Contained: map[string]result.Holds{"a": "true", "d": "n/a"},
 						Evidence: []result.Evidence{{Part: "a", Text: "it began"}, {Part: "d", Text: "t2 never wrote"}}},
-					{Name: lockspec.Pause, Pair: [2]string{"t1", "t3"}, Contained: map[string]string{"a": "true", "d": "true"},
+					{Name: lockspec.Pause, Pair: [2]string{"t1", "t3"}, Contained: map[string]result.Holds{"a": "true", "d": "true"},
 						Evidence: []result.Evidence{{Part: "a", Text: "it began"}, {Part: "d", Events: []int64{9, 12}, Text: "1 stale write was refused"}}},
 				}},
 		},

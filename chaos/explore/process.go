@@ -20,8 +20,8 @@ type Job struct {
 	Options
 }
 
-// envJob makes a program a worker.
-const envJob = "LOCKCHECK_EXPLORE"
+// EnvJob makes a program a worker.
+const EnvJob = "LOCKCHECK_EXPLORE"
 
 // batch is how many schedules a worker plays between two reports.
 const batch = 250
@@ -30,7 +30,7 @@ const batch = 250
 // return then. It is one of the first lines of a main: testing takes over the
 // process. A bubble needs a *testing.T, and that needs testing.Main.
 func Main(find func(target string) (*Harness, error)) {
-	text := os.Getenv(envJob)
+	text := os.Getenv(EnvJob)
 	if text == "" {
 		return
 	}
@@ -117,7 +117,7 @@ func (j Job) run(ctx context.Context, self string, tell func(*Report)) error {
 	}
 	cmd := exec.CommandContext(ctx, self)
 	// What is preempted goes on in another order.
-	cmd.Env = append(os.Environ(), envJob+"="+string(text), "GODEBUG=asyncpreemptoff=1")
+	cmd.Env = append(os.Environ(), EnvJob+"="+string(text), "GODEBUG=asyncpreemptoff=1")
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -24,6 +26,11 @@ func TestBadInput(t *testing.T) {
 	broken := file("broken.jsonl", head+"{\"index\":0,\n"+`{"index":1,"time_ns":1,"type":"event","op":"note"}`+"\n")
 	newer := file("newer.jsonl", `{"lockcheck":"history","version":99}`+"\n")
 	empty := file("empty.jsonl", "")
+	const (
+		note0 = `{"index":0,"time_ns":5,"type":"event","op":"note"}` + "\n"
+		note1 = `{"index":1,"time_ns":4,"type":"event","op":"note"}` + "\n"
+	)
+	schema := file("results.json", `{"schema":"lockcheck.results/9"}`)
 	for _, test := range []struct {
 		name string
 		args []string
@@ -54,6 +61,30 @@ func TestBadInput(t *testing.T) {
 		{"empty history", []string{"check", empty}, []string{"empty"}},
 		{"no such file", []string{"check", filepath.Join(dir, "nothing.jsonl")}, []string{"nothing.jsonl"}},
 		{"no file", []string{"check"}, []string{"arg"}},
+		{"wrong count", []string{"check", file("count.jsonl", head+note0+endOf(2, head+note0))}, []string{"count.jsonl", "2", "1"}},
+		{"wrong sum", []string{"check", file("sum.jsonl", head+note0+endOf(1, head))}, []string{"sha256"}},
+		{"more after the end", []string{"check", file("more.jsonl", head+note0+endOf(1, head+note0)+note0)}, []string{"line 4", "end"}},
+		{"byte order mark", []string{"check", "--format", "jsonl", file("bom.jsonl", "\ufeff"+head+endOf(0, "\ufeff"+head))}, []string{"line 1"}},
+		{"unknown type", []string{"check", file("type.jsonl", head+`{"index":0,"time_ns":1,"type":"invok","op":"acquire"}`+"\n"+note0)}, []string{"line 2", "invok"}},
+		{"unknown operation", []string{"check", file("op.jsonl", head+`{"index":0,"time_ns":1,"type":"event","op":"notes"}`+"\n"+note0)}, []string{"line 2", "notes"}},
+		{"unknown error", []string{"check", file("word.jsonl", head+`{"index":0,"time_ns":1,"process":"p1","type":"invoke","op":"acquire","key":"k"}`+"\n"+
+			`{"index":1,"time_ns":2,"process":"p1","type":"fail","op":"acquire","key":"k","error":"bussy"}`+"\n")}, []string{"line 3", "bussy"}},
+		{"times that run backwards", []string{"check", file("back.jsonl", head+note0+note1)}, []string{"line 3", "backwards"}},
+		{"no history", []string{"check", "--format", "jsonl", file("none.jsonl", "hello\n")}, []string{"none.jsonl"}},
+		{"model", []string{"check", "--model", "mutx", empty}, []string{"mutx"}},
+		{"format", []string{"check", "--format", "edm", empty}, []string{`"edm"`, `"edn"`}},
+		{"class", []string{"run", "--class", "leese"}, []string{`"leese"`, `"lease"`}},
+		{"bound", []string{"run", "--bound", "takover=2s"}, []string{`"takover"`, `"takeover"`}},
+		{"bound form", []string{"run", "--bound", "takeover"}, []string{"NAME=VALUE"}},
+		{"bound value", []string{"run", "--bound", "takeover=soon"}, []string{"takeover=soon", "duration"}},
+		{"negative bound", []string{"run", "--bound", "loss=-2s"}, []string{"-2s"}},
+		{"ratio", []string{"run", "--bound", "loss_ratio=much"}, []string{"loss_ratio=much"}},
+		{"baseline", []string{"run", "--baseline", filepath.Join(dir, "none.json")}, []string{"none.json"}},
+		{"baseline of another schema", []string{"run", "--baseline", schema}, []string{"lockcheck.results/9", result.Schema}},
+		{"timeout", []string{"run", "--timeout", "-1s"}, []string{"--timeout"}},
+		{"driver of what it cannot serve", []string{"driver", "embedded"}, []string{"memory://HOST:PORT", "embedded"}},
+		{"driver of nothing", []string{"driver"}, []string{"arg"}},
+		{"driver-check of nothing", []string{"driver-check", " "}, []string{"exec:COMMAND"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := (&cli{}).run(t, test.args...).want(t, result.ExitUsage)
@@ -67,6 +98,37 @@ func TestBadInput(t *testing.T) {
 				if !strings.Contains(c.err, says) {
 					t.Errorf("it does not say %s: %s", says, c.err)
 				}
+			}
+		})
+	}
+}
+
+// endOf is the end line of a history that says to have n events.
+func endOf(n int, before string) string {
+	return fmt.Sprintf(`{"lockcheck":"end","events":%d,"sha256":"%x"}`+"\n", n, sha256.Sum256([]byte(before)))
+}
+
+// TestAcceptedInput is what a reader must not refuse: blank lines, CR LF, an
+// older or richer writer; a hazard above the class is told and ignored.
+func TestAcceptedInput(t *testing.T) {
+	const head = `{"lockcheck":"history","version":1,"class":"lease"}` + "\r\n\r\n"
+	const held = `{"index":0,"time_ns":1,"process":"p1","type":"invoke","op":"acquire","key":"k","wait_ns":0}` + "\r\n\n" +
+		`{"index":1,"time_ns":2,"process":"p1","type":"ok","op":"acquire","key":"k","tenure":"t1","lease_ns":1000000000,"mood":"good"}` + "\n"
+	for _, test := range []struct {
+		name, in string
+		code     result.Exit
+		says     string
+	}{
+		{"blank lines, CR LF and an unknown field", head + held + endOf(2, head+held), result.ExitOK, "mood"},
+		{"nothing between header and end", head + endOf(0, head), result.ExitInconclusive, ""},
+		{"a last line without its end", head + held + `{"lockcheck":"en`, result.ExitInconclusive, ""},
+		{"a hazard above the class", strings.Replace(head+held, `"lease"}`, `"lease","hazards":["failover"]}`, 1) +
+			endOf(2, strings.Replace(head+held, `"lease"}`, `"lease","hazards":["failover"]}`, 1)), result.ExitOK, "failover"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := (&cli{in: test.in}).run(t, "check", "-").want(t, test.code)
+			if !strings.Contains(c.out+c.err, test.says) {
+				t.Errorf("it does not say %q:\n%s%s", test.says, c.out, c.err)
 			}
 		})
 	}

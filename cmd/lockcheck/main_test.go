@@ -45,7 +45,13 @@ func (c *cli) run(t *testing.T, args ...string) *cli {
 	}
 	var out, errs bytes.Buffer
 	d := &deps{in: strings.NewReader(c.in), out: &out, err: &errs, gate: c.gate, signals: noSignals,
-		getenv: func(name string) string { return c.env[name] }}
+		getenv: func(name string) string { return c.env[name] },
+		environ: func() (pairs []string) {
+			for name, value := range c.env {
+				pairs = append(pairs, name+"="+value)
+			}
+			return pairs
+		}}
 	if len(args) > 0 && args[0] == "run" {
 		args = append(args, "--runs", c.dir)
 	}

@@ -20,12 +20,13 @@ type deps struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	environ  func() []string
 	signals  func(context.Context) (ctx context.Context, hard context.Context, stop func())
 	gate     workload.Gate // of the fenced register; nil: the right one
 }
 
 func defaultDeps() *deps {
-	return &deps{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, signals: notify}
+	return &deps{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, environ: os.Environ, signals: notify}
 }
 
 // exitError ends the command line with a code and, where there is one, a
@@ -80,6 +81,9 @@ func newRoot(d *deps) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit(result.ExitUsage, "%w%s", err, nearestFlag(cmd, err))
 	})
+	root.Version = toolVersion()
+	root.SetVersionTemplate(versionLine())
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { warnUnknown(cmd.Root(), d) }
 	root.AddCommand(newRun(d), newExplore(d), newCheck(d), newList(d), newVersion(d), newDriver(d), newServe(d), newDriverCheck(d))
 	return root
 }

@@ -70,6 +70,10 @@ func TestVersion(t *testing.T) {
 	if !strings.HasPrefix(c.out, "lockcheck ") {
 		t.Error(c.out)
 	}
+	line := c.out
+	if c.run(t, "--version").want(t, result.ExitOK); c.out != line {
+		t.Errorf("--version says %q, version %q", c.out, line)
+	}
 	if c.run(t, "version", "--json").want(t, result.ExitOK); !strings.Contains(c.out, `"suite":"1"`) {
 		t.Error(c.out)
 	}

@@ -35,17 +35,26 @@ type versions struct {
 	OS      string `json:"os"`
 }
 
+func theVersions() versions {
+	return versions{toolVersion(), contract.Suite, checker.Version, result.Schema, history.FormatVersion, driver.Version,
+		runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// versionLine is what version and --version print.
+func versionLine() string {
+	v := theVersions()
+	return fmt.Sprintf("lockcheck %s, suite %s, checker %s, history %d, driver protocol %d, %s %s\n",
+		v.Tool, v.Suite, v.Checker, v.History, v.Driver, v.Go, v.OS)
+}
+
 func newVersion(d *deps) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{Use: "version", Short: "Print the versions of the tool, its suite and its formats", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := versions{toolVersion(), contract.Suite, checker.Version, result.Schema, history.FormatVersion, driver.Version,
-				runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			if asJSON {
-				return json.NewEncoder(d.out).Encode(v)
+				return json.NewEncoder(d.out).Encode(theVersions())
 			}
-			_, err := fmt.Fprintf(d.out, "lockcheck %s, suite %s, checker %s, history %d, driver protocol %d, %s %s\n",
-				v.Tool, v.Suite, v.Checker, v.History, v.Driver, v.Go, v.OS)
+			_, err := fmt.Fprint(d.out, versionLine())
 			return err
 		}}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")

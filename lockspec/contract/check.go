@@ -20,7 +20,8 @@ import (
 
 // Check probes what the lock claims, runs the cases, judges what each of them
 // recorded, and reports. Ending the context ends the run early: what ran is
-// judged, the rest is not-run, and the report says that it was interrupted.
+// judged, the rest is not-run, and the report says that it was interrupted, or
+// lacks the rest where the context's time was over.
 //
 // The error is for what kept the run from giving any report: a description
 // that contradicts itself, options that make no sense, a history that cannot
@@ -67,6 +68,9 @@ func newCheck(h Harness, opts *Options) (*check, error) {
 		return nil, err
 	}
 	desc := h.Describe()
+	if o.Amend != nil {
+		o.Amend(&desc)
+	}
 	if desc.Class == "" {
 		desc.Class = lockspec.Leased
 	}
@@ -118,8 +122,8 @@ func (c *check) chooseLease(ctx context.Context) {
 }
 
 func (c *check) header() history.Header {
-	return history.Header{Version: history.FormatVersion, Started: c.started.UTC(), Clock: "monotonic", Seed: c.o.Seed,
-		Target: c.o.Target, Class: c.desc.Class, Profile: c.report.Profile, Capacity: c.desc.Capacity,
+	return history.Header{Version: history.FormatVersion, Started: c.started.UTC(), Clock: "monotonic", BootID: bootID(), Seed: c.o.Seed,
+		Target: c.o.Target, Class: c.desc.Class, Profile: c.report.Profile, Capacity: max(1, c.desc.Capacity),
 		Hazards: c.desc.Hazards, Claims: c.report.Claims, Bounds: c.desc.Bounds, Eps: history.DefaultEps,
 		Tool: c.o.Tool, Suite: Suite}
 }
@@ -151,6 +155,9 @@ func (c *check) begin() error {
 	rec, err := c.recorder(c.o.History)
 	if err != nil {
 		return err
+	}
+	if c.o.Sealer != nil {
+		c.o.Sealer(rec.Close)
 	}
 	c.work = &workload.Run{Recorder: rec, Gate: c.o.Gate}
 	c.watch(rec)

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,8 +39,11 @@ func (c *check) conclude(ctx context.Context) {
 	if r.Environment.ClockStep = int64(step); step > 0 {
 		r.Lacks = append(r.Lacks, why)
 	}
-	r.Interrupted = ctx.Err() != nil
-	if !r.Interrupted && slices.ContainsFunc(r.Cases, func(k result.Case) bool { return k.ID != ProbesID && k.Status.Ran() }) {
+	r.Interrupted = errors.Is(ctx.Err(), context.Canceled)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		r.Lacks = append(r.Lacks, "its time was over before every case had run")
+	}
+	if ctx.Err() == nil && slices.ContainsFunc(r.Cases, func(k result.Case) bool { return k.ID != ProbesID && k.Status.Ran() }) {
 		c.weigh()
 	}
 	r.Conclude()

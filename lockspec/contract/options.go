@@ -35,6 +35,14 @@ type Options struct {
 	Progress Progress      // told what happens; nil: nobody
 	Gate     workload.Gate // of the fenced register; nil: the right one. For tests of the suite itself
 
+	// Amend corrects what the lock says of itself by what its user says; nil: it
+	// is taken by its word.
+	Amend func(*lockspec.Description)
+
+	// Sealer is given, when the history begins, what ends it at once: for whoever
+	// cannot wait until the run has ended in order; nil: nobody.
+	Sealer func(seal func() error)
+
 	_ struct{}
 }
 

@@ -50,12 +50,20 @@ func WorstExit(codes ...Exit) Exit {
 
 // ExitCode is the code that a report ends with.
 func (r *Report) ExitCode() Exit {
+	if len(r.Gate) > 0 {
+		return WorstExit(ExitGate, r.worst())
+	}
+	return r.worst()
+}
+
+// worst is the code without gates.
+func (r *Report) worst() Exit {
 	codes := []Exit{}
 	ran := 0
 	for i := range r.Cases {
 		c := &r.Cases[i]
-		if c.Status.Ran() {
-			ran++
+		if c.Status.Ran() && c.Suite != ProbesSuite {
+			ran++ // the probes only say what can be tried
 		}
 		switch c.Status {
 		case Fail:

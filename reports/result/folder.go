@@ -81,16 +81,5 @@ func (f *Folder) Write(name string, data []byte) error {
 
 // ReadReport reads results.json. One of another schema is refused by name.
 func (f *Folder) ReadReport() (*Report, error) {
-	data, err := os.ReadFile(f.Path("results.json"))
-	if err != nil {
-		return nil, err
-	}
-	var r Report
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Path("results.json"), err)
-	}
-	if r.Schema != Schema {
-		return nil, fmt.Errorf("%s: schema %q, this tool reads %q", f.Path("results.json"), r.Schema, Schema)
-	}
-	return &r, nil
+	return ReadReport(f.Path("results.json"))
 }

@@ -43,6 +43,7 @@ type Report struct {
 	History     string      `json:"history_sha256"`
 	Interrupted bool        `json:"interrupted"`
 	Lacks       []string    `json:"lacks,omitempty"` // evidence that the run as a whole did not bring; makes it inconclusive
+	Gate        []string    `json:"gate,omitempty"`  // where it falls short of a baseline
 	Notes       []string    `json:"notes,omitempty"` // what a reader of the verdict must know
 
 	Summary  map[string]int `json:"summary"` // status, with _ for -, to count
@@ -103,11 +104,11 @@ type StaleWrites struct {
 // HazardShown is a declared hazard that a case showed, with the proof that it
 // was contained.
 type HazardShown struct {
-	Name      lockspec.Hazard   `json:"name"`
-	Pair      [2]string         `json:"pair"`
-	Overlap   int64             `json:"overlap_ns"`
-	Contained map[string]string `json:"contained"` // part to "true", "false", "n/a"
-	Evidence  []Evidence        `json:"evidence"`
+	Name      lockspec.Hazard  `json:"name"`
+	Pair      [2]string        `json:"pair"`
+	Overlap   int64            `json:"overlap_ns"`
+	Contained map[string]Holds `json:"contained"` // by part
+	Evidence  []Evidence       `json:"evidence"`
 }
 
 // Evidence is one part of that proof.
@@ -196,9 +197,9 @@ func fingerprint(id string, f checker.Finding) string {
 func ShowHazards(hazards []checker.Hazard) []HazardShown {
 	var shown []HazardShown
 	for _, h := range hazards {
-		s := HazardShown{Name: h.Name, Pair: [2]string{h.Former, h.Latter}, Overlap: int64(h.Overlap.Length()), Contained: map[string]string{}}
+		s := HazardShown{Name: h.Name, Pair: [2]string{h.Former, h.Latter}, Overlap: int64(h.Overlap.Length()), Contained: map[string]Holds{}}
 		for _, e := range h.Evidence {
-			s.Contained[e.Part] = e.Holds
+			s.Contained[e.Part] = Holds(e.Holds)
 			s.Evidence = append(s.Evidence, Evidence{e.Part, append([]int64{}, e.Events...), e.Text})
 		}
 		shown = append(shown, s)
@@ -234,7 +235,7 @@ func (r *Report) Conclude() {
 	r.Partial = r.Summary[Skipped.key()] > 0
 	r.Clean = len(r.HazardsShown) == 0
 	r.Exit = r.ExitCode()
-	switch r.Exit {
+	switch r.worst() { // a gate says nothing of the lock
 	case ExitOK:
 		r.Verdict = Pass
 	case ExitViolation:
