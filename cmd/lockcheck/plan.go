@@ -45,6 +45,9 @@ type config struct {
 	Suites  []string  `json:"suites"`
 	Cases   []string  `json:"cases,omitempty"`
 	Profile string    `json:"profile,omitempty"`
+	Class   string    `json:"class,omitempty"`
+	Bounds  []string  `json:"bounds,omitempty"`
+	Base    string    `json:"baseline,omitempty"`
 	Lease   int64     `json:"lease_ns"`
 	Seed    int64     `json:"seed"`
 	Timeout int64     `json:"timeout_ns"`
@@ -56,6 +59,7 @@ type config struct {
 // writePlan writes what is known before the run: run.json, schedule.json.
 func (r *run) writePlan() error {
 	err := r.folder.WriteJSON("run.json", config{Target: r.t.text, Suites: r.f.suites, Cases: r.f.cases, Profile: r.f.profile,
+		Class: r.f.class, Bounds: r.f.bounds, Base: r.f.baseline,
 		Lease: int64(r.f.lease), Seed: r.f.seed, Timeout: int64(r.f.timeout), Started: time.Now().UTC(), Version: toolVersion(), Suite: contract.Suite})
 	if err != nil {
 		return err

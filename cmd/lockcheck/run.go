@@ -30,6 +30,7 @@ type runFlags struct {
 	class    string
 	bounds   []string
 	baseline string
+	config   string
 	plan     bool
 	keep     bool
 	verbose  bool
@@ -46,7 +47,14 @@ func newRun(d *deps) *cobra.Command {
 			if err := fromEnvironment(cmd.Flags(), d.getenv); err != nil {
 				return err
 			}
-			return runTarget(cmd.Context(), d, f, strings.Join(args, ""))
+			text, err := fromFile(cmd.Flags(), f.config)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				text = args[0]
+			}
+			return runTarget(cmd.Context(), d, f, text)
 		},
 	}
 	flags := cmd.Flags()
@@ -62,6 +70,7 @@ func newRun(d *deps) *cobra.Command {
 	flags.StringVar(&f.class, "class", "", "what kind of lock it is, where the target does not say or is wrong: "+strings.Join(classes, ", "))
 	flags.StringArrayVar(&f.bounds, "bound", nil, "NAME=VALUE of what the lock promises, as takeover=2s, where the target does not say or is wrong")
 	flags.StringVar(&f.baseline, "baseline", "", "an earlier results.json: what was verified there and is not tried now fails the run")
+	flags.StringVar(&f.config, "config", "", "a YAML file of settings, named as the flags are, and target; flags and variables win over it")
 	flags.BoolVar(&f.keep, "keep", false, "when all is judged, keep the server and the nodes up until interrupted")
 	flags.BoolVar(&f.plan, "plan", false, "print the fault schedule of the seed and stop")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list every case")

@@ -162,3 +162,37 @@ func (k *keeping) Write(text []byte) (int, error) {
 	}
 	return len(text), nil
 }
+
+// TestConfig: a file sets what neither a flag nor a variable does.
+func TestConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lockcheck.yaml")
+	write := func(text string) { must(t, os.WriteFile(path, []byte(text), 0o644)) }
+	write("# of a test\ntarget: memory://\nseed: 7\nlease: 500ms\nsuite: [contract]\ncase: [A01, A02]\nprofile: exclusive\n")
+	c := (&cli{env: map[string]string{"LOCKCHECK_PROFILE": "advisory"}}).run(t, "run", "--config", path, "--seed", "8").want(t, result.ExitOK)
+	r := c.report(t)
+	if r.Target != "memory://" || r.Seed != 8 || r.Profile != "advisory" || r.Count(result.Pass) != 3 {
+		t.Errorf("target %s, seed %d, profile %s, %v", r.Target, r.Seed, r.Profile, r.Summary)
+	}
+	for _, test := range []struct{ name, text, says string }{
+		{"unknown", "sed: 7\n", `line 1: unknown setting "sed"; did you mean "seed"?`},
+		{"itself", "config: x\n", `unknown setting "config"`},
+		{"value", "\nseed: seven\n", "line 2: seed"},
+		{"nested", "lease:\n  min: 1\n", "line 2: a value is"},
+		{"twice", "seed: 1\nseed: 2\n", "line 2: seed stands there twice"},
+		{"two targets", "target: [a, b]\n", "one target"},
+		{"a list", "- seed\n", "no mapping"},
+		{"no YAML", "seed: [\n", "yaml"},
+		{"redacted target", "target: redys://u:hunter2@h/\n", "redys://u:***@h/"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			write(test.text)
+			c := (&cli{}).run(t, "run", "--config", path).want(t, result.ExitUsage)
+			if !strings.Contains(c.err, test.says) || strings.Count(c.err, "\n") != 1 {
+				t.Errorf("it says %q", c.err)
+			}
+		})
+	}
+	(&cli{}).run(t, "run", "--config", path+".no").want(t, result.ExitUsage)
+	write("")
+	(&cli{}).run(t, "run", "memory://", "--config", path, "--plan", "--lease", "500ms").want(t, result.ExitOK)
+}
