@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -172,5 +174,17 @@ func TestCheckStandardInput(t *testing.T) {
 	c.run(t, "check", "-").want(t, result.ExitInconclusive)
 	if !strings.Contains(c.out, "cut off") {
 		t.Error(c.out)
+	}
+}
+
+// TestNoCommonVersion: a driver answers so, and ends as wrongly used.
+func TestNoCommonVersion(t *testing.T) {
+	in, requests := io.Pipe()
+	defer requests.Close()
+	go fmt.Fprintln(requests, `{"id":1,"op":"hello","versions":[2,3]}`)
+	var out, errs bytes.Buffer
+	d := &deps{in: in, out: &out, err: &errs, getenv: func(string) string { return "" }, environ: func() []string { return nil }}
+	if code := execute([]string{"driver", "memory://127.0.0.1:1"}, d); code != result.ExitUsage || !strings.Contains(out.String(), `"outcome":"unsupported"`) {
+		t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
 	}
 }
