@@ -131,7 +131,7 @@ func (e *Env) afterSlowReply(ctx context.Context, t *workload.Tenure, every time
 	e.MustSleep(ctx, hold)
 	s.MustLift(ctx)
 	if !e.awaitRequests(ctx, "renew", t.Key, n, 2*(every+hold)) {
-		e.suspect(ctx, struck, s.by(about(t, checker.Renewal, "too-seldom", "the reply to a renewal of %s took %s; no other renewal came within %s",
+		e.suspect(ctx, t.Asked, s.by(about(t, checker.Renewal, "too-seldom", "the reply to a renewal of %s took %s; no other renewal came within %s",
 			t.ID, hold, 2*(every+hold))))
 		e.stop()
 	}
