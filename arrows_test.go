@@ -34,7 +34,7 @@ var rooms = []struct {
 	{"reference", []string{"lockspec", "fakeclock"}},
 	{"reference/memory", []string{"lockspec", "fakeclock", "reference"}},
 	{"chaos/explore", []string{"lockspec", "lockspec/workload", "lockspec/contract", "checker/history", "checker", "reports/result", "fakeclock", "chaos"}},
-	{"reference/simulated", []string{"lockspec", "fakeclock", "reference", "chaos/explore"}},
+	{"reference/simulated", []string{"lockspec", "fakeclock", "reference", "reference/memory", "chaos/explore"}},
 	{"reference/broken", []string{"lockspec", "fakeclock", "reference"}},
 }
 

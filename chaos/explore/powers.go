@@ -24,6 +24,9 @@ var _ interface {
 	contract.Inspector
 } = (*calm)(nil)
 
+// Holder is who holds a key, for a service that can tell.
+type Holder = contract.Holder
+
 // Ledger is the power of a Service to show who holds a key, and to be given a
 // key that a stranger holds. The world's mutex is held.
 type Ledger interface {

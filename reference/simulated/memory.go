@@ -10,7 +10,6 @@ import (
 	"github.com/lockcheck/lockcheck/chaos/explore"
 	"github.com/lockcheck/lockcheck/fakeclock"
 	"github.com/lockcheck/lockcheck/lockspec"
-	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reference"
 	"github.com/lockcheck/lockcheck/reference/memory"
 )
@@ -90,10 +89,10 @@ func (s *memoryServer) Strike(f explore.Strike) func() {
 }
 
 // Holders implements explore.Ledger.
-func (s *memoryServer) Holders(key string) []contract.Holder {
-	var all []contract.Holder
+func (s *memoryServer) Holders(key string) []explore.Holder {
+	var all []explore.Holder
 	for _, h := range s.store.Inspect(key) {
-		all = append(all, contract.Holder{Owner: h.Owner, Token: h.Token})
+		all = append(all, explore.Holder{Owner: h.Owner, Token: h.Token})
 	}
 	return all
 }
