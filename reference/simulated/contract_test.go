@@ -15,9 +15,6 @@ import (
 func TestContract(t *testing.T) {
 	for _, target := range simulated.Targets() {
 		t.Run(target.Name, func(t *testing.T) {
-			if target.Name == "session" {
-				t.Skip("the cases ask for a lease, which a session refuses as a misconfiguration")
-			}
 			r, err := explore.Contract(t, &target.Harness, &contract.Options{Seed: 1, Cases: append(contract.Cases(), chaos.Cases()...)})
 			if err != nil {
 				t.Fatal(err)
