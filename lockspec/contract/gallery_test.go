@@ -17,6 +17,7 @@ import (
 func TestGallery(t *testing.T) {
 	for _, l := range broken.Locks() {
 		t.Run(l.Name, func(t *testing.T) {
+			t.Parallel()
 			if wrong := eventually(3, func() error { return caught(t, l) }); wrong != nil {
 				t.Error(wrong)
 			}
