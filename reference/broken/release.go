@@ -19,7 +19,6 @@ func releases() []Lock {
 			Also: map[string]string{
 				"B07": "the retry of a release whose reply was lost deletes too",
 				"X02": "a holder that was stopped past its lease deletes its successor's key",
-				"X16": "so does one that was cut off",
 			},
 			Backend: func(b reference.Backend) reference.Backend { return withRelease(b, deletes(b)) },
 		},
