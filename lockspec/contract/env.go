@@ -19,8 +19,9 @@ import (
 )
 
 // Env is what a case sees: clients, keys of its own, its lease, and where to
-// say what it found. A method whose name begins with Must ends the case.
-// It is safe for concurrent use, but only the case's own goroutine may end it.
+// say what it found. A method whose name begins with Must ends the case, or, in a
+// goroutine that the case started, the part of it that runs there.
+// It is safe for concurrent use.
 type Env struct {
 	Case        *Case
 	Scene       *workload.Scene
