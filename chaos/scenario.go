@@ -81,7 +81,7 @@ func (s *scenario) play(ctx context.Context) {
 
 // load is a contender's turn: short work, so that turns come round.
 func (s *scenario) load() workload.Load {
-	return workload.Load{Key: s.key, Lease: s.env.Lease, Work: s.env.Lease / 25, Polls: true, Poll: s.env.Lease / 25}
+	return workload.Load{Key: s.key, Lease: s.env.LeaseOf(s.env.Lease), Unit: s.env.Lease, Work: s.env.Lease / 25, Polls: true, Poll: s.env.Lease / 25}
 }
 
 // contend takes its turns; where the schedule strikes this node, the struck
@@ -110,7 +110,7 @@ const tries = 3
 // follows is what an application would do: it passed its check before.
 func (s *scenario) struck(ctx context.Context, p *workload.Process, id string, step Step) {
 	for n := range tries {
-		t, err := workload.AcquireSoon(ctx, p, lockspec.Request{Key: s.key, Lease: s.env.Lease}, s.env.Lease/25)
+		t, err := workload.AcquireSoon(ctx, p, lockspec.Request{Key: s.key, Lease: s.env.LeaseOf(s.env.Lease)}, s.env.Lease/25)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.env.Inconclusive("%s never got the key: %v", step.Node, err)

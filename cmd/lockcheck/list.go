@@ -29,7 +29,7 @@ func listings() []listing {
 		{"scenarios", "every case of the chaos suite", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(chaos.Cases()) }, nil},
 		{"faults", "every fault", []string{"NAME", "HAZARD", "STRIKES", "MEANS"}, faultRows, nil},
 		{"targets", "every form of a target", []string{"FORM", "MEANS"}, targetRows, nil},
-		{"broken", "every deliberately broken lock", []string{"NAME", "WRONG"}, brokenRows, nil},
+		{"broken", "every deliberately broken lock", []string{"NAME", "CAUGHT", "WRONG"}, brokenRows, nil},
 	}
 }
 
@@ -68,7 +68,11 @@ func targetRows() [][]string {
 func brokenRows() [][]string {
 	var rows [][]string
 	for _, l := range broken.Locks() {
-		rows = append(rows, []string{l.Name, l.Means})
+		var cases []string
+		for _, f := range l.Caught {
+			cases = append(cases, f.Case)
+		}
+		rows = append(rows, []string{l.Name, strings.Join(cases, ","), l.Means})
 	}
 	return rows
 }

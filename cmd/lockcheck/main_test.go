@@ -185,23 +185,6 @@ func TestRegisterWithoutCompare(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutOwnerCheck: the late release of B04 frees the successor.
-func TestReleaseWithoutOwnerCheck(t *testing.T) {
-	c := (&cli{}).run(t, "run", "broken://release-without-owner-check", "--seed", "1", "--case", "B04").want(t, result.ExitViolation)
-	r := c.report(t)
-	if k := caseOf(t, r, "B04"); k.Status != result.Fail {
-		t.Errorf("B04: %s", k.Status)
-	}
-	found := false
-	for _, f := range r.Findings {
-		found = found || f.Case == "B04" && f.Kind == "ownership" && f.Rule == "late-release-freed-successor"
-	}
-	if !found {
-		t.Errorf("findings: %+v", r.Findings)
-	}
-	(&cli{dir: c.dir}).run(t, "check", filepath.Join(c.dir, "latest")).want(t, result.ExitViolation)
-}
-
 // TestInside: the memory backend inside the process keeps the contract, and
 // what it has no power for is unsupported by name.
 func TestInside(t *testing.T) {

@@ -43,15 +43,9 @@ func (s embedded) Close() error {
 	return errors.Join(s.Processes.Close(), s.monitor.Close())
 }
 
-// Requests implements contract.TrafficCounter. A plain delete, which only
-// broken locks send, counts as the release that it stands for.
+// Requests implements contract.TrafficCounter.
 func (s embedded) Requests(ctx context.Context, op, key string) (int, error) {
-	n, err := s.admin.Count(ctx, memory.Match{Op: op, Key: key})
-	if err != nil || op != "release" {
-		return n, err
-	}
-	deletes, err := s.admin.Count(ctx, memory.Match{Op: "delete", Key: key})
-	return n + deletes, err
+	return s.admin.Count(ctx, memory.Match{Op: op, Key: key})
 }
 
 // Interfere implements contract.Interferer.

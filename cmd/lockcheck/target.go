@@ -161,6 +161,7 @@ func (t *target) reach(ctx context.Context) error {
 type lock struct {
 	engine *reference.Engine
 	clock  *fakeclock.View
+	wrong  broken.Lock // the zero value is right
 
 	mu     sync.Mutex
 	offset time.Duration
@@ -187,7 +188,7 @@ func (l *lock) SetClock(offset time.Duration, rate float64) error {
 
 func (l *lock) Close() error { return l.engine.Close() }
 func (l *lock) Client(string) (lockspec.Client, error) {
-	return shared{l.engine.Client()}, nil
+	return shared{l.wrong.Handle(l.engine.Client())}, nil
 }
 
 // shared is a client of an engine that others use too.
@@ -206,20 +207,20 @@ func openLock(_ context.Context, at driver.Target) (driver.Lock, error) {
 	}
 	switch u.Scheme {
 	case "memory":
-		return newLock(u, memory.Dial(u.Host, nil))
+		return newLock(u, u.Host, broken.Lock{})
 	case "broken":
 		b, err := broken.Find(u.Host)
 		if err != nil {
 			return nil, err
 		}
-		return newLock(u, b.Wrap(memory.Dial(u.Query().Get("at"), nil)))
+		return newLock(u, u.Query().Get("at"), b)
 	}
 	return nil, fmt.Errorf("%w: this driver serves no %q", lockspec.ErrConfig, at.URL)
 }
 
-// newLock makes an engine. Of a lease that the URL names it can promise which
-// outages it survives.
-func newLock(u *url.URL, b reference.Backend) (driver.Lock, error) {
+// newLock makes an engine over the server at the address. Of a lease that the
+// URL names it can promise which outages it survives.
+func newLock(u *url.URL, addr string, wrong broken.Lock) (driver.Lock, error) {
 	clock := fakeclock.NewView(fakeclock.Real())
 	o := reference.Options{Clock: clock}
 	if text := u.Query().Get("lease"); text != "" {
@@ -228,9 +229,9 @@ func newLock(u *url.URL, b reference.Backend) (driver.Lock, error) {
 			return nil, fmt.Errorf("%w: lease: %w", lockspec.ErrConfig, err)
 		}
 	}
-	e, err := reference.New(b, &o)
+	e, err := reference.New(wrong.Wrap(memory.Dial(addr, nil)), &o)
 	if err != nil {
 		return nil, err
 	}
-	return &lock{engine: e, clock: clock}, nil
+	return &lock{engine: e, clock: clock, wrong: wrong}, nil
 }

@@ -213,10 +213,7 @@ const callBound = 5 * time.Second
 func tryOfLongHeld(ctx context.Context, e *Env) {
 	holder, other := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
 	r := e.ask("k", e.Renewal())
-	r.Lease = max(20*e.Lease, 3*callBound)
-	if limit := e.Description.Bounds.LeaseMax; limit > 0 {
-		r.Lease = min(r.Lease, limit)
-	}
+	r.Lease = e.LeaseOf(max(20*e.Lease, 3*callBound))
 	t := e.MustAcquire(ctx, holder, r)
 	defer e.Release(ctx, t)
 	for range 3 {
@@ -238,7 +235,7 @@ func contention(ctx context.Context, e *Env) {
 		p := e.MustProcess(ctx, fmt.Sprintf("n%d", i%processes+1))
 		rng := e.RandFor(i)
 		all.Go(func() {
-			held[i] = workload.Contend(ctx, p, rng, workload.Load{Key: e.Key("k"), Lease: e.Lease,
+			held[i] = workload.Contend(ctx, p, rng, workload.Load{Key: e.Key("k"), Lease: e.LeaseOf(e.Lease), Unit: e.Lease,
 				Work: time.Millisecond, Count: acquisitions / contenders, Poll: 20 * time.Millisecond, Polls: true})
 		})
 	}

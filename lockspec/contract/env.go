@@ -19,13 +19,14 @@ import (
 )
 
 // Env is what a case sees: clients, keys of its own, its lease, and where to
-// say what it found. A method whose name begins with Must ends the case.
-// It is safe for concurrent use, but only the case's own goroutine may end it.
+// say what it found. A method whose name begins with Must ends the case, or, in a
+// goroutine that the case started, the part of it that runs there.
+// It is safe for concurrent use.
 type Env struct {
 	Case        *Case
 	Scene       *workload.Scene
 	Description lockspec.Description // as claimed, less what was found false
-	Lease       time.Duration        // the lease to ask for
+	Lease       time.Duration        // the case's measure of time, and the lease to ask for where there are leases (see LeaseOf)
 	Rand        *rand.Rand           // decided by the run's seed and the case; for the case's own goroutine
 
 	ctx     context.Context // of the run

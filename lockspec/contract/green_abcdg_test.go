@@ -1,10 +1,12 @@
 package contract_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reports/result"
 )
@@ -20,9 +22,13 @@ func TestReferenceKeepsABCDG(t *testing.T) {
 		without []string // what this harness has no power for
 	}{
 		{"in this process", func(t *testing.T) contract.Harness { return newLab(t, fault{}) },
-			ofABCDG(), []string{"B12", "B13", "D15", "D17"}},
+			ofABCDG(), []string{"B13", "D15", "D17"}},
+		{"renewed by hand", func(t *testing.T) contract.Harness { return newLab(t, byHand) },
+			ofABCDG(), []string{"B08", "B13", "C07", "D15", "D17"}},
 		{"nodes that are processes", func(t *testing.T) contract.Harness { return newProcesses(t, "skewed") },
 			[]string{"A13", "B13"}, nil},
+		{"waiters that poll, each for itself", func(t *testing.T) contract.Harness { return newLab(t, pollers) },
+			[]string{"D01", "D02", "D09", "D10", "D11", "D12"}, nil},
 		{"held by a session", func(t *testing.T) contract.Harness { return newLab(t, fault{claims: sessionClass}) },
 			[]string{"B12"}, nil},
 		{"told of releases", func(t *testing.T) contract.Harness { return newMuted(newLab(t, fault{}), 50*time.Millisecond) },
@@ -39,6 +45,33 @@ func TestReferenceKeepsABCDG(t *testing.T) {
 			}
 		})
 	}
+}
+
+// byHand is the engine as a lock that renews nothing by itself.
+var byHand = fault{
+	client: func(c lockspec.Client) lockspec.Client {
+		return answering{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+			r.Renew = lockspec.RenewManual
+			return c.Acquire(ctx, r)
+		}}
+	},
+	claims: func(d *lockspec.Description) { d.Features = without(d.Features, lockspec.AutoRenew) },
+}
+
+// pollers is the engine as a lock whose waiters know nothing of each other.
+var pollers = fault{
+	client: func(c lockspec.Client) lockspec.Client {
+		return answering{c, func(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+			if r.Wait == 0 {
+				return c.Acquire(ctx, r)
+			}
+			return polls(ctx, r, c.Acquire, 300*time.Millisecond)
+		}}
+	},
+	claims: func(d *lockspec.Description) {
+		d.Features = without(d.Features, lockspec.FIFO)
+		d.Bounds.Poll = 400 * time.Millisecond
+	},
 }
 
 func ofABCDG() (ids []string) {

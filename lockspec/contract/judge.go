@@ -13,11 +13,13 @@ import (
 )
 
 // judge merges what the case found, what its history shows and what became of
-// the run.
+// the run. What is found over and over is told once, with its number: a thousand
+// keys that are lost in the same way are one fault. (The history has each.)
 func (c *check) judge(r *result.Case, e *Env, head *history.Header) {
 	events := c.log.close(e.Case.ID)
 	v := judgeSafely(head, events)
-	observed := c.unexplained(e, v, events)
+	observed := r.Gather(c.unexplained(e, v, events))
+	v.Findings, v.Doubts = r.Gather(v.Findings), r.Gather(v.Doubts)
 	own, why := e.outcome()
 	status := result.Of(v.Outcome)
 	if e.ctx.Err() != nil && status != result.Fail {

@@ -75,7 +75,7 @@ func keyLengths(ctx context.Context, e *Env) {
 }
 
 func (e *Env) refusesKey(ctx context.Context, p *workload.Process, key, what string) {
-	t, err := p.Acquire(ctx, lockspec.Request{Key: key, Lease: e.Lease, Renew: e.Renewal()})
+	t, err := p.Acquire(ctx, lockspec.Request{Key: key, Lease: e.LeaseOf(e.Lease), Renew: e.Renewal()})
 	if err == nil {
 		_ = e.Release(ctx, e.keep(t))
 	}

@@ -30,10 +30,7 @@ const (
 // held by sessions may run out of them, and says unavailable then.
 func thousandKeys(ctx context.Context, e *Env) {
 	const workers = 8
-	lease := max(holding, e.Lease)
-	if limit := e.Description.Bounds.LeaseMax; limit > 0 {
-		lease = min(lease, limit)
-	}
+	lease := e.LeaseOf(max(holding, e.Lease))
 	held := make([][]*workload.Tenure, workers)
 	var all sync.WaitGroup
 	for n := range workers {

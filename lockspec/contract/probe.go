@@ -155,10 +155,6 @@ func (e *Env) sub(name string) *Env {
 		prefix: e.prefix + name + "/", seed: e.seed, stalled: e.stalled, began: e.began, parent: e}
 }
 
-func (e *Env) ask(key string, m lockspec.RenewMode) lockspec.Request {
-	return lockspec.Request{Key: e.Key(key), Lease: e.Lease, Renew: m}
-}
-
 func probeExclusion(ctx context.Context, e *Env) (history.Claim, string) {
 	a, b := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
 	start := time.Now()

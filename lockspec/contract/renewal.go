@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/lockcheck/lockcheck/checker"
@@ -15,19 +16,19 @@ func renewalCases() []Case {
 	manual := []lockspec.Feature{lockspec.Renew}
 	manualLoss := []lockspec.Feature{lockspec.Renew, lockspec.LossSignal}
 	return []Case{
-		{ID: "E01", Group: "renewal", Name: "a holder that runs keeps its key for longer than three leases", Level: ClientLevel, Since: "1",
-			Why: "work takes longer than the lease some day, and then two do it",
+		{ID: "E01", Group: "renewal", Name: "a holder that runs keeps its key for six leases, a second tenure of its client for three", Level: ClientLevel, Since: "1",
+			Why: "work takes longer than the lease some day, and then two do it; a renewal that ends by itself, or that only a first tenure gets, is found out then",
 			Run: keepsKey},
 		{ID: "E02", Group: "renewal", Name: "renewals come as often as promised, after a slow reply too", Level: HarnessLevel, Since: "1",
 			Why:   "a renewal that comes late leaves no time to try again, and the first lost packet costs the lock",
 			Needs: auto, Bound: "renew_every", Run: renewsOften},
-		{ID: "E03", Group: "renewal", Name: "a tenure that the service dropped is signalled as lost within the bound", Level: HarnessLevel, Since: "1",
+		{ID: "E03", Group: "renewal", Name: "a tenure that the service dropped is signalled as lost within the bound, and the next one too", Level: HarnessLevel, Since: "1",
 			Why:   "a holder that does not hear of its loss works on beside the next one",
 			Needs: autoLoss, Bound: "renew_every", Run: droppedIsLost},
 		{ID: "E04", Group: "renewal", Name: "a renewal that succeeds after the loss does not bring the tenure back", Level: HarnessLevel, Since: "1",
 			Why:   "work was stopped because the lock was lost; a handle that says held again starts it unprotected",
 			Needs: autoLoss, Bound: "loss", Run: lossIsSticky},
-		{ID: "E07", Group: "renewal", Name: "a renewal that never answers does not postpone the loss", Level: HarnessLevel, Since: "1",
+		{ID: "E07", Group: "renewal", Name: "a renewal that never answers does not postpone the loss; the next tenure is renewed again, and told again", Level: HarnessLevel, Since: "1",
 			Why:   "a hung connection is how most locks are lost; one who waits for its answer learns it too late",
 			Needs: autoLoss, Bound: "loss", Run: hungRenewal},
 		{ID: "E08", Group: "renewal", Name: "one lost renewal is tried again in time and loses nothing", Level: HarnessLevel, Since: "1",
@@ -57,29 +58,51 @@ func renewalCases() []Case {
 	}
 }
 
-// keepsKey lets another ask for the key through three leases and a bit.
+// keepsKey lets another ask for a key for six leases and a bit: a renewal that
+// ends after so many times, or with a token of its own that runs out, outlives
+// three. Beside it a client holds its second tenure for three, because what is
+// set up once for a client may be torn down with its first.
 func keepsKey(ctx context.Context, e *Env) {
 	if e.Description.Class != lockspec.Session && !e.Description.Claims(lockspec.AutoRenew) {
 		e.MustUnsupported("%s is not claimed", lockspec.AutoRenew)
 	}
+	var both sync.WaitGroup
+	both.Go(func() { e.mustLast(ctx, e.MustProcess(ctx, "n1"), "k", 6) })
+	both.Go(func() {
+		p := e.MustProcess(ctx, "n1")
+		first := e.MustAcquire(ctx, p, e.ask("again", e.Renewal()))
+		e.MustSleep(ctx, e.span(first)/2)
+		e.Expect("release of a first tenure", e.Release(ctx, first), lockspec.OK)
+		e.mustLast(ctx, p, "again", 3)
+	})
+	both.Wait()
+}
+
+// mustLast has the process hold the key for so many leases and a quarter, while
+// another asks for it four times in each.
+func (e *Env) mustLast(ctx context.Context, p *workload.Process, key string, leases int) {
 	start := time.Now()
-	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
-	lease := t.Lease
-	if lease == 0 {
-		lease = e.Lease
-	}
-	e.mustKeep(ctx, start, t, e.MustProcess(ctx, "n2"), 13, lease/4)
+	t := e.MustAcquire(ctx, p, e.ask(key, e.Renewal()))
+	e.mustKeep(ctx, start, t, e.MustProcess(ctx, "n2"), 4*leases+1, e.span(t)/4)
 	f := about(t, checker.Renewal, "lost", "%s renews by itself and was lost although its process ran", t.ID)
 	if e.stands(ctx, start, t, f) {
 		e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
 	}
 }
 
+// span is the lease of a tenure, or the case's where a session holds the key.
+func (e *Env) span(t *workload.Tenure) time.Duration {
+	if t.Lease == 0 {
+		return e.Lease
+	}
+	return t.Lease
+}
+
 // mustKeep probes that a tenure keeps everybody else out.
 func (e *Env) mustKeep(ctx context.Context, start time.Time, t *workload.Tenure, other *workload.Process, probes int, every time.Duration) {
 	for range probes {
 		e.MustSleep(ctx, every)
-		intruder, err := other.Acquire(ctx, lockspec.Request{Key: t.Key, Lease: e.Lease, Renew: e.Renewal()})
+		intruder, err := other.Acquire(ctx, lockspec.Request{Key: t.Key, Lease: e.LeaseOf(e.Lease), Renew: e.Renewal()})
 		if err != nil {
 			e.Expect("acquire of a held key", err, lockspec.Busy)
 			continue
@@ -139,21 +162,30 @@ func (e *Env) afterSlowReply(ctx context.Context, t *workload.Tenure, every time
 		"the reply to a renewal of %s took %s; the next renewal came late", t.ID, hold)))
 }
 
-// droppedIsLost evicts a key under its holder. A neighbour's tenure, which
-// nothing struck, must not be lost with it.
+// droppedIsLost evicts a key under its holder, twice: a client that heard of its
+// first loss must hear of the second. A neighbour's tenure, which nothing
+// struck, must not be lost with them.
 func droppedIsLost(ctx context.Context, e *Env) {
 	e.mustBound("loss")
 	p := e.MustProcess(ctx, "n1")
 	start := time.Now()
-	t, twin := e.MustAcquire(ctx, p, e.ask("k", lockspec.RenewAuto)), e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("twin", lockspec.RenewAuto))
+	twin := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("twin", lockspec.RenewAuto))
+	for range 2 {
+		e.dropped(ctx, p)
+	}
+	e.stands(ctx, start, twin, about(twin, checker.LossSignal, "false", "%s was lost although another key was evicted", twin.ID))
+	e.Expect("release of what was not struck", e.Release(ctx, twin), lockspec.OK)
+}
+
+func (e *Env) dropped(ctx context.Context, p *workload.Process) {
+	t := e.MustAcquire(ctx, p, e.ask("k", lockspec.RenewAuto))
 	evicted := time.Now()
 	s := e.MustEvict(ctx, t.Key)
 	e.mustLose(ctx, t, evicted, e.lossSoon(t.Lease), s.by(about(t, checker.LossSignal, "too-late",
 		"the service dropped %s and its holder had to learn it by the next renewal", t.ID)))
 	e.causeIsLoss(t)
 	e.isOver(ctx, t, s.by(about(t, checker.LossSignal, "resurrected", "the loss of %s was signalled", t.ID)))
-	e.stands(ctx, start, twin, about(twin, checker.LossSignal, "false", "%s was lost although another key was evicted", twin.ID))
-	e.Expect("release of what was not struck", e.Release(ctx, twin), lockspec.OK)
+	_ = e.Release(ctx, t)
 }
 
 // causeIsLoss checks that the cause of a loss can be told from any other.
@@ -184,25 +216,44 @@ func lossIsSticky(ctx context.Context, e *Env) {
 
 // hungRenewal lets no renewal be answered, ever: the loss is due when the last
 // lease that its holder knows of has ended. The same client must then be able
-// to hold again.
+// to hold again, for longer than a lease, and must hear of that loss too.
 func hungRenewal(ctx context.Context, e *Env) {
 	p := e.MustProcess(ctx, "n1")
 	t := e.MustAcquire(ctx, p, e.ask("k", lockspec.RenewAuto))
 	e.mustLeased(t)
-	s := e.MustInterfere(ctx, DropReply, "renew", t.Key, -1)
-	granted := time.Now()
-	e.mustLose(ctx, t, granted, t.Lease+e.Description.Bounds.LossFor(t.Lease), s.by(about(t, checker.LossSignal, "too-late",
+	s, granted := e.mustHang(ctx, t)
+	again := e.mustHoldAgain(ctx, p, t, s, granted)
+	start := time.Now()
+	e.mustKeep(ctx, start, again, e.MustProcess(ctx, "n2"), 5, again.Lease/4)
+	f := s.by(about(again, checker.Renewal, "lost", "%s, the tenure after one whose renewals had hung, was lost although its process ran", again.ID))
+	if !e.stands(ctx, start, again, f) {
+		e.stop()
+	}
+	e.mustHang(ctx, again)
+}
+
+// mustHang lets no renewal of the tenure be answered until its loss, and gives
+// it up then.
+func (e *Env) mustHang(ctx context.Context, t *workload.Tenure) (s *Strike, since time.Time) {
+	s = e.MustInterfere(ctx, DropReply, "renew", t.Key, -1)
+	since = time.Now()
+	e.mustLose(ctx, t, since, t.Lease+e.Description.Bounds.LossFor(t.Lease), s.by(about(t, checker.LossSignal, "too-late",
 		"no renewal of %s was ever answered", t.ID)))
 	s.MustLift(ctx)
 	_ = e.Release(ctx, t)
+	return s, since
+}
+
+// mustHoldAgain has the client of a lost tenure take the key again.
+func (e *Env) mustHoldAgain(ctx context.Context, p *workload.Process, t *workload.Tenure, s *Strike, since time.Time) *workload.Tenure {
 	wait, cancel := context.WithTimeout(ctx, 3*t.Lease+e.Description.Bounds.Takeover+time.Second)
 	defer cancel()
 	again, err := workload.AcquireSoon(wait, p, e.ask("k", lockspec.RenewAuto), e.Lease/20)
 	if err != nil {
-		e.suspect(ctx, granted, s.by(about(t, checker.Liveness, "no-second-tenure", "after the loss of %s its client got the key no more: %v", t.ID, err)))
+		e.suspect(ctx, since, s.by(about(t, checker.Liveness, "no-second-tenure", "after the loss of %s its client got the key no more: %v", t.ID, err)))
 		e.stop()
 	}
-	e.Expect("release of a second tenure after a loss", e.Release(ctx, e.keep(again)), lockspec.OK)
+	return e.keep(again)
 }
 
 // transientFailure loses a renewal on its way, later the reply to one.

@@ -16,6 +16,7 @@ import (
 func waitingCases() []Case {
 	wait := []lockspec.Feature{lockspec.Wait}
 	queue := []lockspec.Feature{lockspec.Wait, lockspec.FIFO}
+	waitAndCancel := []lockspec.Feature{lockspec.Wait, lockspec.Cancel}
 	return []Case{
 		{ID: "D01", Group: "waiting", Name: "a wait ends with the release, and not before", Level: ClientLevel, Since: "1",
 			Why:   "a wait that gives up early fails a job for nothing; one that misses the release waits for ever",
@@ -32,15 +33,15 @@ func waitingCases() []Case {
 		{ID: "D08", Group: "waiting", Name: "more local waiters do not ask the service more often", Level: HarnessLevel, Since: "1",
 			Why:   "a thousand waiters that all poll are an attack on the lock service",
 			Needs: wait, Run: onlyOnePolls},
-		{ID: "D09", Group: "waiting", Name: "a local release wakes the next local waiter at once", Level: ClientLevel, Since: "1",
-			Why:   "a queue that moves once a poll interval serves one worker a second",
-			Needs: queue, Bound: "poll", Run: wakesNext},
-		{ID: "D10", Group: "waiting", Name: "waiters that give up in the middle leave the queue intact", Level: ClientLevel, Since: "1",
+		{ID: "D09", Group: "waiting", Name: "a local release lets the next local waiter in: at once where there is a queue, else within the poll bound", Level: ClientLevel, Since: "1",
+			Why:   "a queue that moves once a poll interval serves one worker a second; a waiter that misses a release waits for ever",
+			Needs: wait, Bound: "poll", Run: wakesNext},
+		{ID: "D10", Group: "waiting", Name: "waiters that give up take nobody else's place with them", Level: ClientLevel, Since: "1",
 			Why:   "whoever stood behind the one that left is never called",
-			Needs: append(queue, lockspec.Cancel), Bound: "poll", Run: leavesQueue},
+			Needs: waitAndCancel, Bound: "poll", Run: leavesQueue},
 		{ID: "D11", Group: "waiting", Name: "where the first waiter gives up, the next takes its place", Level: ClientLevel, Since: "1",
 			Why:   "if only the first one asks the service and has gone, nobody asks any more",
-			Needs: append(queue, lockspec.Cancel), Bound: "poll", Run: firstLeaves},
+			Needs: waitAndCancel, Bound: "poll", Run: firstLeaves},
 		{ID: "D12", Group: "waiting", Name: "waiters for different keys do not hold each other up", Level: ClientLevel, Since: "1",
 			Why:   "one stuck key must not stop the others",
 			Needs: wait, Run: waitersOfTwoKeys},
@@ -61,7 +62,7 @@ func waitingCases() []Case {
 
 func waitForRelease(ctx context.Context, e *Env) {
 	holder, p := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
-	t := e.MustAcquire(ctx, holder, e.ask("k", e.Renewal()))
+	t := e.MustAcquire(ctx, holder, e.askFor("k", e.Lease))
 	w := e.await(ctx, p, "k", e.patience())
 	defer e.leave(ctx, w)
 	e.MustSleep(ctx, e.Lease/2)
@@ -75,7 +76,7 @@ func waitForRelease(ctx context.Context, e *Env) {
 // driver bounds every call by: no lock claims a tighter one.
 func waitElapses(ctx context.Context, e *Env) {
 	holder, p := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
-	t := e.MustAcquire(ctx, holder, e.ask("k", e.Renewal()))
+	t := e.MustAcquire(ctx, holder, e.askFor("k", e.Lease))
 	r := e.ask("k", e.Renewal())
 	r.Wait = e.Lease / 2
 	start := time.Now()
@@ -104,7 +105,7 @@ func oneAttempt(ctx context.Context, e *Env) {
 		}
 		asked = n
 	}
-	t := e.MustAcquire(ctx, holder, e.ask("k", e.Renewal()))
+	t := e.MustAcquire(ctx, holder, e.askFor("k", e.Lease))
 	once("a free key")
 	for range 2 {
 		e.expectBusy(ctx, "a held key", other, "k")
@@ -115,8 +116,8 @@ func oneAttempt(ctx context.Context, e *Env) {
 
 func waitersOfTwoKeys(ctx context.Context, e *Env) {
 	holder, first, second := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2"), e.MustProcess(ctx, "n2")
-	stuck := e.MustAcquire(ctx, holder, e.ask("stuck", e.Renewal()))
-	moving := e.MustAcquire(ctx, holder, e.ask("moving", e.Renewal()))
+	stuck := e.MustAcquire(ctx, holder, e.askFor("stuck", e.Lease+e.soon()))
+	moving := e.MustAcquire(ctx, holder, e.askFor("moving", e.Lease))
 	one := e.await(ctx, first, "stuck", e.patience())
 	defer e.leave(ctx, one)
 	e.MustSleep(ctx, e.Lease/10)
@@ -180,7 +181,7 @@ func (e *Env) turn(ctx context.Context, p *workload.Process, limit time.Duration
 func notificationLost(ctx context.Context, e *Env) {
 	p := power[Muter](e, "lose a notification")
 	holder, waiting := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n2")
-	t := e.MustAcquire(ctx, holder, e.ask("k", e.Renewal()))
+	t := e.MustAcquire(ctx, holder, e.askFor("k", e.Lease))
 	w := e.await(ctx, waiting, "k", e.patience())
 	defer e.leave(ctx, w)
 	e.MustSleep(ctx, e.Lease/5)
@@ -243,7 +244,7 @@ func sessionOfWaiterEnds(ctx context.Context, e *Env) {
 	p := power[SessionEnder](e, "end a session")
 	node := e.ownNode("struck")
 	holder, waiting := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, node)
-	t := e.MustAcquire(ctx, holder, e.ask("k", e.Renewal()))
+	t := e.MustAcquire(ctx, holder, e.askFor("k", e.Lease))
 	w := e.await(ctx, waiting, "k", lockspec.NoLimit)
 	defer e.leave(ctx, w)
 	e.MustSleep(ctx, e.Lease/5)

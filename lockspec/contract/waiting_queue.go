@@ -27,7 +27,7 @@ func (e *Env) mustQueue(ctx context.Context, node, key string, n int) []*waiter 
 // that, and more than the machine stalled, may not.
 func firstComeFirstServed(ctx context.Context, e *Env) {
 	const waiters = 20
-	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.askFor("k", e.Lease+2*waiters*arrivals))
 	start := time.Now()
 	queue := e.mustQueue(ctx, "n1", "k", waiters)
 	defer e.leave(ctx, queue...)
@@ -73,7 +73,7 @@ func onlyOnePolls(ctx context.Context, e *Env) {
 	power[TrafficCounter](e, "count requests")
 	p := e.MustProcess(ctx, "n1")
 	asked := func(key string, n int) int {
-		t := e.MustAcquire(ctx, p, e.ask(key, e.Renewal()))
+		t := e.MustAcquire(ctx, p, e.askFor(key, 3*e.Lease+2*waiters*arrivals))
 		queue := e.mustQueue(ctx, "n2", key, n)
 		defer e.leave(ctx, queue...)
 		e.MustSleep(ctx, 2*e.Lease)
@@ -94,14 +94,15 @@ func onlyOnePolls(ctx context.Context, e *Env) {
 	}
 }
 
-// wakesNext lets a queue go by. A waiter that is not woken finds the key by its
-// next poll, up to the poll bound later; by chance that is soon, but not every
-// time.
+// wakesNext lets all waiters go by, in whichever order. A waiter that is not
+// woken finds the key by its next poll, up to the poll bound later, which is all
+// that is promised where no queue is. Where one is, somebody is next, and that
+// it came to its key soon by chance does not happen every time.
 func wakesNext(ctx context.Context, e *Env) {
 	const waiters = 5
 	poll := e.Description.Bounds.Poll
 	at := max(poll/4, e.Lease/10)
-	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.askFor("k", poll+e.Lease))
 	queue := e.mustQueue(ctx, "n1", "k", waiters)
 	defer e.leave(ctx, queue...)
 	e.MustSleep(ctx, poll) // by now they look seldom
@@ -118,7 +119,7 @@ func wakesNext(ctx context.Context, e *Env) {
 		release = func() error { return e.Release(ctx, w.t) }
 	}
 	e.Expect("release of the last in a queue", release(), lockspec.OK)
-	if late > 1 {
+	if late > 1 && e.Description.Claims(lockspec.FIFO) {
 		e.accuse(checker.Finding{Kind: checker.Efficiency, Rule: "not-woken", Message: fmt.Sprintf(
 			"%d of %d local waiters were granted the key more than %s after the local release; the poll bound is %s", late, waiters, at, poll)})
 	}
@@ -126,7 +127,7 @@ func wakesNext(ctx context.Context, e *Env) {
 
 // leavesQueue has one waiter in the middle cancelled and one time out.
 func leavesQueue(ctx context.Context, e *Env) {
-	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.askFor("k", e.Lease))
 	queue := e.mustQueue(ctx, "n1", "k", 2)
 	impatient := e.await(ctx, e.MustProcess(ctx, "n1"), "k", e.Lease/4)
 	cancelled := e.await(ctx, e.MustProcess(ctx, "n1"), "k", lockspec.NoLimit)
@@ -158,7 +159,7 @@ func (e *Env) mustEnd(w *waiter, within time.Duration, right lockspec.Outcome) {
 // firstLeaves releases from another node, so that no local wake hides that
 // nobody looks.
 func firstLeaves(ctx context.Context, e *Env) {
-	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
+	t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.askFor("k", e.Lease))
 	first := e.await(ctx, e.MustProcess(ctx, "n2"), "k", lockspec.NoLimit)
 	e.MustSleep(ctx, arrivals)
 	next := e.await(ctx, e.MustProcess(ctx, "n2"), "k", e.patience())

@@ -14,13 +14,14 @@ import (
 // the resource, give it back.
 type Load struct {
 	Key   string
-	Lease time.Duration // asked
+	Lease time.Duration // asked; 0 of a session
+	Unit  time.Duration // what its pauses and patience are measured by; 0: the lease
 	Work  time.Duration // of one write
 	Count int           // acquisitions after which a contender stops; 0: until the context ends
-	Poll  time.Duration // between two attempts; 0: a tenth of the lease
+	Poll  time.Duration // between two attempts; 0: a tenth of the unit
 
 	// Polls makes a contender ask whether it still holds, every tenth of the
-	// lease, in half of its sections. Only in half: a question can wake a lock
+	// unit, in half of its sections. Only in half: a question can wake a lock
 	// that notices a loss only when it is used.
 	Polls bool
 }
@@ -30,8 +31,11 @@ type Load struct {
 // the harness does the waiting, because a grant that the harness saw the send
 // of entitles from that send. Refusals and outages are part of the load.
 func Contend(ctx context.Context, p *Process, rng *rand.Rand, l Load) int {
+	if l.Unit == 0 {
+		l.Unit = l.Lease
+	}
 	if l.Poll == 0 {
-		l.Poll = l.Lease / 10
+		l.Poll = l.Unit / 10
 	}
 	for held := 0; ; {
 		if ctx.Err() != nil || l.Count > 0 && held >= l.Count {
@@ -60,17 +64,17 @@ func section(ctx context.Context, t *Tenure, l Load, poll bool) {
 	var polls sync.WaitGroup
 	done := make(chan struct{})
 	if poll {
-		polls.Go(func() { pollHeld(ctx, t, l.Lease/10, done) })
+		polls.Go(func() { pollHeld(ctx, t, l.Unit/10, done) })
 	}
 	_ = t.Write(ctx, l.Work)
 	close(done)
 	polls.Wait()
-	giveBack(ctx, t, l.Lease)
+	giveBack(ctx, t, l.Unit)
 }
 
 // giveBack releases, detached from the context but bounded.
-func giveBack(ctx context.Context, t *Tenure, lease time.Duration) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease+5*time.Second)
+func giveBack(ctx context.Context, t *Tenure, unit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unit+5*time.Second)
 	defer cancel()
 	_ = t.Release(ctx)
 }

@@ -31,6 +31,12 @@ type rule struct {
 	lifted chan struct{}
 }
 
+// means says whether an op is meant by a word that a rule or a count names;
+// empty means any. A plain delete is how a broken lock releases.
+func means(of, op string) bool {
+	return of == "" || of == op || of == "release" && op == "delete"
+}
+
 // faults are the rules in force, and the stall.
 type faults struct {
 	mu      sync.Mutex
@@ -60,7 +66,7 @@ func (f *faults) strike(m message) *rule {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.rules {
-		if r.times == 0 || r.of != "" && r.of != m.Op || r.key != "" && r.key != m.Key {
+		if r.times == 0 || !means(r.of, m.Op) || r.key != "" && r.key != m.Key {
 			continue
 		}
 		if r.times > 0 {
@@ -197,7 +203,7 @@ func (c *counts) of(op, key string) int {
 	defer c.mu.Unlock()
 	n := 0
 	for k, times := range c.by {
-		if (op == "" || k.op == op) && (key == "" || k.key == key) {
+		if means(op, k.op) && (key == "" || k.key == key) {
 			n += times
 		}
 	}

@@ -27,7 +27,8 @@ import (
 //	← {"id":2,"outcome":"not-held","reason":"taken over"}     or "expired"
 //	→ {"id":3,"op":"release","key":"k","owner":"o"}           answers as renew does
 //	→ {"id":4,"op":"delete","key":"k"}                        frees it whoever holds it: ok, or not-held
-//	→ {"id":5,"op":"ping"}
+//	→ {"id":5,"op":"get","key":"k"}                           ← {"id":5,"outcome":"ok","owner":"o"}; none: nobody holds it
+//	→ {"id":6,"op":"ping"}
 //
 // acquire also takes "mode":"read", "count" and "limit": count permits of a
 // key that has limit of them. Acquiring what the owner holds already renews it
@@ -57,7 +58,8 @@ import (
 // (applied when the fault is lifted), drop-reply and hold-reply (the request is
 // applied, its reply is never sent, or when the fault is lifted). A fault
 // strikes the next requests that match of and key, times of them (0: one, -1:
-// all until lifted).
+// all until lifted). A delete is meant by "release" too, there and in a count:
+// it stands for one.
 type message struct {
 	ID     int64  `json:"id"`
 	Op     string `json:"op,omitempty"`

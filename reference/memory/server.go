@@ -134,6 +134,10 @@ func (s *server) apply(m message) message {
 		if !s.store.Delete(m.Key) {
 			err = lockspec.ErrNotHeld
 		}
+	case "get":
+		for _, h := range s.store.Inspect(m.Key) {
+			reply.Owner = h.Owner
+		}
 	case "ping":
 	default:
 		err = fmt.Errorf("%w: op %q", lockspec.ErrUnsupported, m.Op)

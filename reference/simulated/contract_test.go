@@ -15,9 +15,6 @@ import (
 func TestContract(t *testing.T) {
 	for _, target := range simulated.Targets() {
 		t.Run(target.Name, func(t *testing.T) {
-			if target.Name == "session" {
-				t.Skip("the cases ask for a lease, which a session refuses as a misconfiguration")
-			}
 			r, err := explore.Contract(t, &target.Harness, &contract.Options{Seed: 1, Cases: append(contract.Cases(), chaos.Cases()...)})
 			if err != nil {
 				t.Fatal(err)
@@ -33,8 +30,12 @@ func TestContract(t *testing.T) {
 					t.Errorf("%s: %s: %s", c.ID, c.Status, c.Reason)
 				}
 			}
-			if count[result.Pass] < 55 || count[result.Hazard] != 1 {
-				t.Errorf("%v: a pause of a holder must show its hazard, and few cases may be unsupported", count)
+			least, hazards := 55, 1
+			if target.Name == "session" { // it has no lease to renew, and its service may take a pause for its end
+				least, hazards = 45, 0
+			}
+			if count[result.Pass] < least || count[result.Hazard] != hazards {
+				t.Errorf("%v: a pause of a holder must show its hazard where it can be struck, and few cases may be unsupported", count)
 			}
 			t.Log(count)
 		})

@@ -151,6 +151,26 @@ func (r *Report) Keep(c *Case, f Finding) {
 	c.Findings = append(c.Findings, f.ID)
 }
 
+// Gather tells what a case found over and over only once, by its first finding
+// and evidence, with the number of those that have the same fingerprint.
+func (c *Case) Gather(findings []checker.Finding) []checker.Finding {
+	var kinds []checker.Finding
+	first, more := map[string]int{}, map[string]int{}
+	for _, f := range findings {
+		print := fingerprint(c.ID, f)
+		if _, known := first[print]; known {
+			more[print]++
+			continue
+		}
+		first[print] = len(kinds)
+		kinds = append(kinds, f)
+	}
+	for print, n := range more {
+		kinds[first[print]].Message += fmt.Sprintf(" (and %d more like it)", n)
+	}
+	return kinds
+}
+
 func (r *Report) addFindings(c *Case, findings []checker.Finding, observed bool) {
 	for _, f := range findings {
 		id := fmt.Sprintf("F%d", len(r.Findings)+1)

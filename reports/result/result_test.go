@@ -163,3 +163,18 @@ func TestFolder(t *testing.T) {
 		t.Error("a folder below a file")
 	}
 }
+
+// TestGather: what has the same fingerprint is told once and counted, in the
+// order in which it was first found.
+func TestGather(t *testing.T) {
+	c := &Case{ID: "I06"}
+	lost := checker.Finding{Kind: checker.Contract, Rule: "outcome", Message: "lost"}
+	late := checker.Finding{Kind: checker.Liveness, Rule: "late", Message: "late"}
+	got := c.Gather([]checker.Finding{lost, late, lost, lost})
+	if len(got) != 2 || got[0].Message != "lost (and 2 more like it)" || got[1].Message != "late" {
+		t.Errorf("%+v", got)
+	}
+	if c.Gather(nil) != nil {
+		t.Error("findings of nothing")
+	}
+}
