@@ -16,102 +16,138 @@ type (
 	verdictField Verdict
 )
 
-// field finds an event's field by its name in a line, and gives it a number
-// below 64 by which a repetition is noticed. Both decoders find their fields
-// here. An unknown name has no destination.
-func field(e *Event, name string) (dst any, number uint) {
-	switch name {
-	case "index":
-		return &e.Index, 0
-	case "time_ns":
-		return &e.Time, 1
-	case "type":
-		return (*string)(&e.Type), 2
-	case "op":
-		return (*string)(&e.Op), 3
-	case "case":
-		return &e.Case, 4
-	case "process":
-		return &e.Process, 5
-	case "owner":
-		return &e.Owner, 6
-	case "node":
-		return &e.Node, 7
-	case "incarnation":
-		return &e.Instance, 8
-	case "key":
-		return &e.Key, 9
-	case "key_b64":
-		return (*base64Field)(&e.Key), 9
-	case "tenure":
-		return &e.Tenure, 10
-	case "mode":
-		return (*string)(&e.Mode), 11
-	case "count":
-		return &e.Count, 12
-	case "renew":
-		return (*string)(&e.Renewal), 13
-	case "ask_ns":
-		return (*int64)(&e.Ask), 14
-	case "wait_ns":
-		return (*int64)(&e.Wait), 15
-	case "lease_ns":
-		return (*int64)(&e.Lease), 16
-	case "lease_left_ns":
-		return (*int64)(&e.Left), 17
-	case "token":
-		return (*tokenField)(&e.Token), 18
-	case "error":
-		return (*string)(&e.Error), 19
-	case "effect":
-		return &e.Effect, 20
-	case "message":
-		return &e.Message, 21
-	case "reason":
-		return &e.Reason, 22
-	case "sent_ns":
-		return &e.Sent, 23
-	case "driver_ns":
-		return &e.Driver, 24
+// eventFields are the names of an event's fields in a line, each at its number,
+// by which a repetition is noticed. key_b64 is another spelling of the key.
+var eventFields = [...]string{
+	"index", "time_ns", "type", "op", "case", "process", "owner", "node", "incarnation", "key", "tenure", "mode",
+	"count", "renew", "ask_ns", "wait_ns", "lease_ns", "lease_left_ns", "token", "error", "effect", "message", "reason",
+	"sent_ns", "driver_ns", "id", "fault", "hazard", "targets", "phase", "origin", "from_ns", "to_ns", "register",
+	"kind", "version", "based_on", "accepted", "of", "outcome",
+}
+
+const (
+	keyField = 9
+	noField  = uint(len(eventFields))
+)
+
+// fieldNumber finds a field by its name; noField if there is none.
+func fieldNumber(name string) uint {
+	if n, ok := fieldNumbers[name]; ok {
+		return n
 	}
-	return happening(e, name)
+	return noField
+}
+
+var fieldNumbers = func() map[string]uint {
+	m := make(map[string]uint, noField)
+	for n, name := range eventFields {
+		m[name] = uint(n)
+	}
+	return m
+}()
+
+// field finds an event's field by its name in a line, for the decoder that
+// takes any line. An unknown name has no destination.
+func field(e *Event, name string) (dst any, number uint) {
+	if name == "key_b64" {
+		return (*base64Field)(&e.Key), keyField
+	}
+	n := fieldNumber(name)
+	return place(e, n), n
+}
+
+// place is where the field of a number is kept. Both decoders find it here.
+func place(e *Event, number uint) any {
+	switch number {
+	case 0:
+		return &e.Index
+	case 1:
+		return &e.Time
+	case 2:
+		return (*string)(&e.Type)
+	case 3:
+		return (*string)(&e.Op)
+	case 4:
+		return &e.Case
+	case 5:
+		return &e.Process
+	case 6:
+		return &e.Owner
+	case 7:
+		return &e.Node
+	case 8:
+		return &e.Instance
+	case 9:
+		return &e.Key
+	case 10:
+		return &e.Tenure
+	case 11:
+		return (*string)(&e.Mode)
+	case 12:
+		return &e.Count
+	case 13:
+		return (*string)(&e.Renewal)
+	case 14:
+		return (*int64)(&e.Ask)
+	case 15:
+		return (*int64)(&e.Wait)
+	case 16:
+		return (*int64)(&e.Lease)
+	case 17:
+		return (*int64)(&e.Left)
+	case 18:
+		return (*tokenField)(&e.Token)
+	case 19:
+		return (*string)(&e.Error)
+	case 20:
+		return &e.Effect
+	case 21:
+		return &e.Message
+	case 22:
+		return &e.Reason
+	case 23:
+		return &e.Sent
+	case 24:
+		return &e.Driver
+	}
+	return happening(e, number)
 }
 
 // happening finds the fields that only events other than operations use.
-func happening(e *Event, name string) (dst any, number uint) {
-	switch name {
-	case "id":
-		return &e.ID, 25
-	case "fault":
-		return &e.Fault, 26
-	case "hazard":
-		return (*string)(&e.Hazard), 27
-	case "targets":
-		return &e.Targets, 28
-	case "phase":
-		return (*string)(&e.Phase), 29
-	case "origin":
-		return (*string)(&e.Origin), 30
-	case "from_ns":
-		return &e.From, 31
-	case "to_ns":
-		return &e.To, 32
-	case "register":
-		return &e.Register, 33
-	case "kind":
-		return &e.Kind, 34
-	case "version":
-		return &e.Version, 35
-	case "based_on":
-		return &e.BasedOn, 36
-	case "accepted":
-		return (*verdictField)(&e.Accepted), 37
-	case "of":
-		return &e.Of, 38
-	case "outcome":
-		return (*string)(&e.Outcome), 39
+func happening(e *Event, number uint) any {
+	switch number {
+	case 25:
+		return &e.ID
+	case 26:
+		return &e.Fault
+	case 27:
+		return (*string)(&e.Hazard)
+	case 28:
+		return &e.Targets
+	case 29:
+		return (*string)(&e.Phase)
+	case 30:
+		return (*string)(&e.Origin)
+	case 31:
+		return &e.From
+	case 32:
+		return &e.To
+	case 33:
+		return &e.Register
+	case 34:
+		return &e.Kind
+	case 35:
+		return &e.Version
+	case 36:
+		return &e.BasedOn
+	case 37:
+		return (*verdictField)(&e.Accepted)
+	case 38:
+		return &e.Of
+	case 39:
+		return (*string)(&e.Outcome)
 	}
-	return nil, 0
+	return nil
 }
 
 // required is the fields that every event has.

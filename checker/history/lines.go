@@ -22,7 +22,6 @@ type lines struct {
 	src     io.Reader
 	buf     []byte
 	base    int64 // where buf[0] stands in the stream
-	summed  int   // buf[:summed] is in sum
 	first   int   // start of the last line
 	start   int   // start of the next one
 	scanned int   // no newline in buf[start:scanned]
@@ -67,9 +66,8 @@ func (l *lines) fill() bool {
 	if l.err != nil {
 		return false
 	}
-	l.discard()
 	if l.end == len(l.buf) {
-		l.buf = append(l.buf, make([]byte, len(l.buf))...)
+		l.discard()
 	}
 	for tries := 0; ; tries++ {
 		n, err := l.src.Read(l.buf[l.end:])
@@ -84,27 +82,23 @@ func (l *lines) fill() bool {
 	}
 }
 
-// discard forgets the lines that were given.
+// discard sums and forgets the lines that were given, and makes room.
 func (l *lines) discard() {
+	l.sum.Write(l.buf[:l.start])
 	if l.start == 0 {
+		l.buf = append(l.buf, make([]byte, len(l.buf))...)
 		return
 	}
-	l.addTo(l.start)
 	copy(l.buf, l.buf[l.start:l.end])
 	l.base += int64(l.start)
 	l.end -= l.start
 	l.scanned -= l.start
-	l.first, l.start, l.summed = 0, 0, 0
+	l.first, l.start = 0, 0
 }
 
-func (l *lines) addTo(pos int) {
-	l.sum.Write(l.buf[l.summed:pos])
-	l.summed = pos
-}
-
-// sumBefore is the sum of all bytes before the last line.
+// sumBefore is the sum of all bytes before the last line; it is asked for once.
 func (l *lines) sumBefore() []byte {
-	l.addTo(l.first)
+	l.sum.Write(l.buf[:l.first])
 	return l.sum.Sum(nil)
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"math"
 	"slices"
@@ -51,7 +50,6 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, err
 	}
 	d := &Reader{lines: newLines(src), close: stop, index: -1, time: math.MinInt64}
-	d.scanner.known.seed = maphash.MakeSeed()
 	if err := d.readHeader(); err != nil {
 		d.Close()
 		return nil, err

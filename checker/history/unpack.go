@@ -15,16 +15,17 @@ var errGzip = errors.New("broken gzip")
 // unpack looks at the first bytes of r and, if they are gzip, unpacks it on a
 // goroutine of its own, which ends with the stream or with stop.
 func unpack(r io.Reader) (src io.Reader, stop func(), err error) {
-	b := bufio.NewReaderSize(r, firstBuffer)
-	magic, err := b.Peek(2)
-	if err != nil && !errors.Is(err, io.EOF) {
+	magic := make([]byte, 2)
+	n, err := io.ReadFull(r, magic)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, nil, fmt.Errorf("history: %w", err)
 	}
+	whole := io.MultiReader(bytes.NewReader(magic[:n]), r)
 	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return b, func() {}, nil
+		return whole, func() {}, nil
 	}
 	u := &unpacker{full: make(chan []byte, 2), empty: make(chan []byte, 2), quit: make(chan struct{})}
-	go u.run(b)
+	go u.run(bufio.NewReaderSize(whole, firstBuffer))
 	return u, sync.OnceFunc(func() { close(u.quit) }), nil
 }
 
