@@ -95,6 +95,9 @@ func (d *shard) endOf(h *hold, g Moment) Moment {
 	if h.lease == 0 || !d.model.expires() {
 		return h.cut
 	}
+	if len(h.renewals) == 0 && h.base == nil {
+		return earlier(g.plus(max(0, h.lease-d.eps(h.lease))), h.cut)
+	}
 	end, _ := d.alive(h, g)
 	return earlier(end, h.cut)
 }
@@ -122,9 +125,8 @@ func (d *shard) placeOne(h *hold) {
 	if d.model.Kind == ModelLease {
 		k.active = append(slices.DeleteFunc(k.active, func(i *hold) bool { return d.cannotHold(i, h.got) }), h)
 	}
-	ok := k.chain.place(d.placing(h))
 	k.last = h
-	if ok {
+	if d.placeAfter(&k.chain, h) {
 		return
 	}
 	d.unplaced(former, h, k.chain)
@@ -137,13 +139,10 @@ func (d *shard) placeOne(h *hold) {
 // better: a renewal that was open when the next was granted was answered ok, so
 // that it was not over; or refused, so that it may have been.
 func (d *shard) replace(h *hold) {
-	c := chain{end: h.placedAt}
-	c.place(stay{h.id, h.placedAt, h.placedAt, h.slow(), func(g Moment) Moment {
-		if !h.got.before(h.cut) {
-			return g // taken before its reply
-		}
-		return d.endOf(h, g)
-	}})
+	c := chain{end: h.placedAt, members: []string{h.id}, slow: h.slow()}
+	if h.got.before(h.cut) { // else it was taken before its reply
+		c.end = d.endOf(h, h.placedAt)
+	}
 	for former := h; former.next != nil; former = former.next {
 		n := former.next
 		if n.wrong != nil {
@@ -153,7 +152,7 @@ func (d *shard) replace(h *hold) {
 				d.unplaced(former, n, c)
 			}
 			c.end = longAgo
-		} else if !c.place(d.placing(n)) {
+		} else if !d.placeAfter(&c, n) {
 			d.unplaced(former, n, c)
 		} else {
 			continue
@@ -165,11 +164,14 @@ func (d *shard) replace(h *hold) {
 	}
 }
 
-func (d *shard) placing(n *hold) stay {
-	return stay{n.id, n.asked, n.got, n.slow(), func(g Moment) Moment {
+// placeAfter places a grant and says whether it could be.
+func (d *shard) placeAfter(c *chain, n *hold) bool {
+	g, ok := c.place(stay{n.id, n.asked, n.got, n.slow()})
+	if ok {
 		n.placedAt = g
-		return d.endOf(n, g)
-	}}
+		c.end = d.endOf(n, g)
+	}
+	return ok
 }
 
 // unplaced reports that h cannot be placed after the one before it.

@@ -33,23 +33,19 @@ type chain struct {
 // stay is what the placing needs of a tenure.
 type stay struct {
 	id         string
-	asked, got Moment              // a1, a2
-	slow       bool                // a2 − a1 is no less than the lease
-	end        func(Moment) Moment // the earliest end, for a grant at the moment
+	asked, got Moment // a1, a2
+	slow       bool   // a2 − a1 is no less than the lease
 }
 
-// place adds the next tenure; false if nothing explains it.
-func (c *chain) place(s stay) bool {
-	g := later(s.asked, c.end)
+// place adds the next tenure and says where its grant is put; false if nothing
+// explains it. The caller then sets the end that follows from the grant.
+func (c *chain) place(s stay) (g Moment, ok bool) {
+	g = later(s.asked, c.end)
 	if !s.asked.before(c.end) {
 		c.members, c.slow = c.members[:0], false
 	}
 	c.members, c.slow = append(c.members, s.id), c.slow || s.slow
-	if s.got.before(g) {
-		return false
-	}
-	c.end = s.end(g)
-	return true
+	return g, !s.got.before(g)
 }
 
 // judgeChains checks, key by key, that the leases can have been granted in the
@@ -101,9 +97,11 @@ func (r *record) placeAll(group []*Tenure) (ok bool, members []string, at *Tenur
 		if t.taken() || t.Session && t.Paper == nil {
 			continue // taken before its reply, or promised nothing: it binds nobody
 		}
-		if !c.place(r.stay(t)) {
+		g, ok := c.place(t.stay())
+		if !ok {
 			return false, c.members, t
 		}
+		c.end = r.earliestEnd(t, g)
 	}
 	return true, nil, nil
 }
@@ -111,8 +109,8 @@ func (r *record) placeAll(group []*Tenure) (ok bool, members []string, at *Tenur
 // taken says whether the tenure may have been over before its reply came.
 func (t *Tenure) taken() bool { return !t.Return.before(t.Cut.At) }
 
-func (r *record) stay(t *Tenure) stay {
-	return stay{id: t.ID, asked: t.Invoke, got: t.Return, slow: !t.Session && t.Return.Time-t.Invoke.Time >= int64(t.Lease), end: func(g Moment) Moment { return r.earliestEnd(t, g) }}
+func (t *Tenure) stay() stay {
+	return stay{t.ID, t.Invoke, t.Return, !t.Session && t.Return.Time-t.Invoke.Time >= int64(t.Lease)}
 }
 
 // earliestEnd is the earliest end of a tenure that was granted at the moment:
@@ -152,7 +150,7 @@ func (r *record) chainFinding(group []*Tenure, members []string, last *Tenure, k
 	for _, t := range group {
 		if slices.Contains(members, t.ID) {
 			f.Events = append(f.Events, t.Return.Index)
-			if last.Token == 0 && r.stay(t).slow {
+			if last.Token == 0 && t.stay().slow {
 				f.Certainty = "an acquisition took longer than its lease, and there are no tokens to tell the order"
 			}
 		}

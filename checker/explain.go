@@ -36,10 +36,11 @@ func (r *record) explainChain(m Model, group []*Tenure) []string {
 	var out []string
 	c := chain{end: longAgo}
 	for _, t := range group {
-		g := later(t.Invoke, c.end)
-		if !c.place(r.stay(t)) {
+		g, ok := c.place(t.stay())
+		if !ok {
 			return append(out, fmt.Sprintf("  %s%s cannot follow: it was answered at %s, the one before it was not over until %s", t.ID, token(t), Clock(t.Return.Time), Clock(g.Time)))
 		}
+		c.end = r.earliestEnd(t, g)
 		out = append(out, fmt.Sprintf("  %s%s granted at %s (asked %s, answered %s), over at %s", t.ID, token(t), Clock(g.Time), Clock(t.Invoke.Time), Clock(t.Return.Time), Clock(c.end.Time)))
 	}
 	return out

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 
@@ -89,5 +90,39 @@ func TestLongTenure(t *testing.T) {
 	add("p2", history.OK, history.Acquire, "t2")
 	if sum := s.Close(); sum.Violations != 1 || sum.Findings[0].Rule != "chain" {
 		t.Errorf("%+v", sum)
+	}
+}
+
+// TestForgetsNothingNew: what is forgotten while a key is being taken is not
+// that key. Found by reading; the key was new, or its former holder had left
+// just before.
+func TestForgetsNothingNew(t *testing.T) {
+	for _, model := range []ModelKind{ModelMutex, ModelOwner, ModelLease, ModelFenced, ModelReadWrite} {
+		for fill := 1015; fill < 1030; fill++ { // the first time is at 1,024
+			var events []history.Event
+			add := func(e history.Event) {
+				e.Index = int64(len(events))
+				e.Time = e.Index
+				events = append(events, e)
+			}
+			take := func(process, key, tenure string, token int) {
+				add(history.Event{Type: history.Invoke, Op: history.Acquire, Process: process, Owner: process, Key: key})
+				add(history.Event{Type: history.OK, Op: history.Acquire, Process: process, Owner: process, Key: key, Tenure: tenure, Token: int64(token)})
+			}
+			for n := range fill {
+				take("p", fmt.Sprint("k", n), fmt.Sprint("t", n), n+1)
+				add(history.Event{Type: history.Invoke, Op: history.Release, Process: "p", Key: fmt.Sprint("k", n), Tenure: fmt.Sprint("t", n)})
+				add(history.Event{Type: history.OK, Op: history.Release, Process: "p", Key: fmt.Sprint("k", n), Tenure: fmt.Sprint("t", n)})
+			}
+			take("a", "k", "first", 2001)
+			take("b", "k", "second", 2002)
+			s := NewStream(&history.Header{Class: lockspec.Memory}, Model{model, 1}, &StreamOptions{Workers: 1})
+			for i := range events {
+				s.Add(&events[i])
+			}
+			if sum := s.Close(); sum.Violations != 1 {
+				t.Fatalf("%s, after %d keys: %d violations, want 1", model, fill, sum.Violations)
+			}
+		}
 	}
 }

@@ -16,11 +16,13 @@ import (
 // the two orders is an overlap.
 type Moment struct {
 	Time  int64 // ns of the run
-	Index int64 // of the event; unstamped where the harness saw none
-	lease bool  // the end of a lease
+	Index int64 // of the event; negative where the harness saw none
 }
 
-const unstamped = -1
+const (
+	unstamped = -1
+	leaseEnd  = -2 // unstamped, too
+)
 
 // never is after every moment of a run.
 var never = Moment{Time: math.MaxInt64, Index: unstamped}
@@ -30,7 +32,10 @@ var longAgo = Moment{Time: math.MinInt64 / 2, Index: unstamped}
 
 func at(t int64) Moment { return Moment{Time: t, Index: unstamped} }
 
-func (m Moment) stamped() bool { return m.Index != unstamped }
+func (m Moment) stamped() bool { return m.Index >= 0 }
+
+// measured says whether it is the end of a lease.
+func (m Moment) measured() bool { return m.Index == leaseEnd }
 
 // before is strict; moments of one time of which one is unstamped are not
 // before each other.
@@ -69,7 +74,7 @@ func (m Moment) plus(d time.Duration) Moment {
 	if m.Time > math.MaxInt64-int64(d) {
 		return never
 	}
-	return Moment{Time: m.Time + int64(d), Index: unstamped, lease: true}
+	return Moment{Time: m.Time + int64(d), Index: leaseEnd}
 }
 
 // Span is a stretch of a run, from its first moment up to its last.
@@ -101,7 +106,7 @@ func (s Span) certainty(eps time.Duration) certainty {
 	switch {
 	case s.empty():
 		return apart
-	case !s.From.lease && !s.To.lease, s.To.Time-s.From.Time > int64(eps):
+	case !s.From.measured() && !s.To.measured(), s.To.Time-s.From.Time > int64(eps):
 		return certain
 	default:
 		return tooClose

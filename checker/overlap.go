@@ -91,7 +91,7 @@ func (r *record) judgePair(v *Verdict, res *resource, i, j *Tenure) {
 		if c == tooClose {
 			f.Certainty = "shorter than ε"
 		}
-		f.exact = i.Session && !span.From.lease && !span.To.lease
+		f.exact = i.Session && !span.From.measured() && !span.To.measured()
 		v.find(f)
 		v.addOverlap(i, j, r.believed(i, j))
 		return

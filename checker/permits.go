@@ -71,7 +71,7 @@ func (r *record) crowd(v *Verdict, res *resource, open []*Tenure, j *Tenure) {
 // lease's end is taken earlier.
 func (s Span) holds(m Moment, less time.Duration) bool {
 	to := s.To
-	if to.lease && to != never {
+	if to.measured() {
 		to.Time -= int64(less)
 	}
 	return !m.before(s.From) && m.before(to)

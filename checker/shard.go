@@ -24,6 +24,7 @@ type shard struct {
 	opens   map[string]*open // acquisitions, by process
 	tokens  map[string]int64 // the highest of keys that were forgotten
 	down    []*Fault         // faults that are taking keys right now
+	idle    []*open          // to be used again
 	limit   int              // keys and holds at which to look for what can be forgotten
 	granted int
 }
@@ -111,14 +112,16 @@ func (d *shard) key(name string) *keyState {
 	if k == nil {
 		k = &keyState{name: name, top: d.tokens[name], placed: d.tokens[name], chain: chain{end: longAgo}}
 		d.keys[name] = k
-		if len(d.keys)+len(d.holds) > d.limit {
-			d.forget()
-		}
 	}
 	return k
 }
 
+// apply takes the next event. What can be forgotten is looked for between two
+// events: within one, what it is about is not yet where forget would see it.
 func (d *shard) apply(o *op) {
+	if len(d.keys)+len(d.holds) > d.limit {
+		d.forget()
+	}
 	switch o.what {
 	case history.Acquire:
 		d.acquire(o)
@@ -138,7 +141,8 @@ func (d *shard) apply(o *op) {
 func (d *shard) acquire(o *op) {
 	if o.kind == history.Invoke {
 		k := d.key(o.key)
-		a := &open{stamp: o.stamp, key: k, owner: o.owner, read: o.read, count: o.count, top: k.top}
+		a := d.open()
+		*a = open{stamp: o.stamp, key: k, owner: o.owner, read: o.read, count: o.count, top: k.top}
 		d.opens[o.process] = a
 		k.opens = append(k.opens, a)
 		return
@@ -148,14 +152,29 @@ func (d *shard) acquire(o *op) {
 		return
 	}
 	delete(d.opens, o.process)
+	k := a.key
 	a.closed = true
-	for len(a.key.opens) > 0 && a.key.opens[0].closed {
-		a.key.opens = a.key.opens[1:]
+	done := 0
+	for done < len(k.opens) && k.opens[done].closed {
+		done++
 	}
+	d.idle = append(d.idle, k.opens[:done]...)
+	k.opens = slices.Delete(k.opens, 0, done)
 	if o.kind == history.OK {
 		d.grant(o, a)
 	}
-	d.place(a.key, false)
+	d.place(k, false)
+}
+
+// open is one that was used before, if there is any.
+func (d *shard) open() *open {
+	n := len(d.idle)
+	if n == 0 {
+		return new(open)
+	}
+	a := d.idle[n-1]
+	d.idle = d.idle[:n-1]
+	return a
 }
 
 // grant starts a tenure.
@@ -173,9 +192,6 @@ func (d *shard) grant(o *op, a *open) {
 		h.cut = h.got // what was left of the shared lease nobody told
 	}
 	d.holds[h.id] = h
-	if len(d.holds)+len(d.keys) > d.limit {
-		d.forget()
-	}
 	switch {
 	case d.model.Kind == ModelFenced && h.token != 0:
 		d.checkToken(h, a)

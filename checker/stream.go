@@ -33,7 +33,9 @@ type StreamOptions struct {
 	// Found is called with every violation, one call at a time, from any
 	// goroutine. nil: they are only counted and kept, up to the first hundred.
 	Found func(Finding)
-	// Workers is how many goroutines check; 0: as many as there are cores.
+	// Workers is how many goroutines check; 0: as many as there are cores
+	// beside the one that reads. A single one checks within Add: handing events
+	// over costs more than checking them.
 	Workers int
 
 	_ struct{}
@@ -59,7 +61,7 @@ func NewStream(h *history.Header, m Model, o *StreamOptions) *Stream {
 	}
 	workers := o.Workers
 	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
+		workers = max(1, runtime.GOMAXPROCS(0)-1)
 	}
 	s := &Stream{model: m.For(h), seed: maphash.MakeSeed()}
 	report := &reporter{found: o.Found}
@@ -69,7 +71,7 @@ func NewStream(h *history.Header, m Model, o *StreamOptions) *Stream {
 	if workers > 1 {
 		s.batch = make([][]op, workers)
 		for _, d := range s.shards {
-			d.in, d.used = make(chan []op, 4), make(chan []op, 8)
+			d.in, d.used = make(chan []op, 2), make(chan []op, 4)
 			s.wait.Go(d.run)
 		}
 	}
@@ -117,7 +119,7 @@ type op struct {
 }
 
 // batchSize is a compromise between the cost of a hand-over and its delay.
-const batchSize = 256
+const batchSize = 1024
 
 // Add checks the next event, which must be in order and well-formed. It does
 // not keep the event, only its strings.
