@@ -39,7 +39,7 @@ func newCheck(d *deps) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE|FOLDER|-",
 		Short: "Judge a recorded history again",
-		Long: "Judge a recorded history, or a run folder, case by case. The target is not\ntouched. Of a folder, the verdict is compared with the recorded one.\n\n" +
+		Long: "Judge a recorded history, or a run folder, case by case. The target is not\ntouched. Of a folder, the verdict is compared with the recorded one. Files may be\npacked with gzip or zstd.\n\n" +
 			"With --model, and for histories that others recorded, the operations on each\nkey are checked against that model alone, without causes and containment.\n\n" + exitHelp(),
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -131,15 +131,22 @@ func (c *checking) validate() error {
 	return nil
 }
 
+// open opens a file, or standard input, and unpacks zstd.
 func (c *checking) open(file string) (src *bufio.Reader, stop func(), err error) {
-	if file == "-" {
-		return bufio.NewReaderSize(c.d.in, 1<<16), func() {}, nil
+	in, closeIn := c.d.in, func() {}
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		in, closeIn = f, func() { f.Close() }
 	}
-	f, err := os.Open(file)
+	src, stopZstd, err := unpackZstd(bufio.NewReaderSize(in, 1<<16))
 	if err != nil {
+		closeIn()
 		return nil, nil, err
 	}
-	return bufio.NewReaderSize(f, 1<<16), func() { f.Close() }, nil
+	return src, func() { stopZstd(); closeIn() }, nil
 }
 
 // judge reads and judges a history: ours as a run does, unless a model is

@@ -3,6 +3,7 @@ module github.com/lockcheck/lockcheck/cmd/lockcheck
 go 1.26.0
 
 require (
+	github.com/klauspost/compress v1.20.4
 	github.com/lockcheck/lockcheck v0.0.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
