@@ -74,6 +74,7 @@ func (a *acquisition) once(ctx context.Context) (*Lease, error) { return a.try(c
 
 // wait makes attempts until one succeeds or the wait ends.
 func (a *acquisition) wait(ctx context.Context) (*Lease, error) {
+	a.claim.Waits = true
 	w := a.e.enqueue(a.claim.Key)
 	defer a.e.dequeue(a.claim.Key, w)
 	var elapsed <-chan time.Time

@@ -55,6 +55,7 @@ type Claim struct {
 	Lease time.Duration // asked; 0 for a session
 	Mode  lockspec.Mode // Read only where the backend claims shared
 	Count int           // at least 1; above 1 only where the backend claims permits
+	Waits bool          // whoever is refused comes back soon: a writer that waits may hold new readers back
 }
 
 // Grant is what an attempt won.

@@ -21,8 +21,7 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 		r1, r2 := w.take(a, "k", read), w.take(b, "k", read)
 		_, err := c.TryAcquire(w.Context(), "k", nil)
 		w.want(err, lockspec.ErrBusy)
-		_, err = c.TryAcquire(w.Context(), "k", &reference.AcquireOptions{Mode: lockspec.Read})
-		w.want(err, lockspec.ErrBusy) // the writer waits
+		w.take(c, "k", read).Release(w.Context()) // a try keeps nobody out
 		var all sync.WaitGroup
 		all.Go(func() {
 			l, err := c.Acquire(w.Context(), "k", nil)
@@ -34,6 +33,8 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 			l.Release(w.Context())
 		})
 		time.Sleep(10 * time.Second)
+		_, err = c.TryAcquire(w.Context(), "k", read)
+		w.want(err, lockspec.ErrBusy) // the writer waits
 		r1.Release(w.Context())
 		r2.Release(w.Context())
 		time.Sleep(time.Second) // a poll

@@ -15,6 +15,7 @@ import (
 type inside struct {
 	store *memory.Store
 	lease time.Duration // that the cases will ask for
+	offer offers
 	nodes *engines
 	asked *tally
 }
@@ -24,12 +25,13 @@ type engines struct {
 	by map[string]*reference.Engine
 }
 
-func newInside(lease time.Duration) inside {
-	return inside{memory.New(nil), lease, &engines{by: map[string]*reference.Engine{}}, &tally{}}
+func newInside(lease time.Duration, o offers) inside {
+	return inside{memory.New(nil), lease, o, &engines{by: map[string]*reference.Engine{}}, &tally{}}
 }
 
 func (h inside) engine() (*reference.Engine, error) {
-	return reference.New(tallied{h.store.Backend(nil), h.asked}, &reference.Options{Lease: h.lease})
+	b := h.store.Backend(&memory.BackendOptions{Shared: h.offer.shared, Capacity: h.offer.permits})
+	return reference.New(tallied{b, h.asked}, &reference.Options{Lease: h.lease, Reentrant: h.offer.reentrant})
 }
 
 // Open implements contract.Harness.

@@ -131,7 +131,7 @@ const healFor = 500 * time.Millisecond
 // harness starts what the target needs.
 func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 	if r.t.inside {
-		return newInside(r.f.lease), func() {}, nil
+		return newInside(r.f.lease, r.t.offers), func() {}, nil
 	}
 	var closers []func()
 	var admin string

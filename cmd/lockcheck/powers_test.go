@@ -61,7 +61,7 @@ type reaching interface {
 }
 
 func TestPowersReachIntoTheService(t *testing.T) {
-	for name, h := range map[string]reaching{"embedded": started(t), "inside": newInside(time.Second)} {
+	for name, h := range map[string]reaching{"embedded": started(t), "inside": newInside(time.Second, offers{})} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			if _, err := take(t, h, "k"); err != nil {

@@ -27,6 +27,7 @@ type target struct {
 	url     string // what the drivers are told; of an embedded server, completed when it runs
 	served  bool   // an embedded server has to be started first
 	inside  bool   // inside this process, no nodes
+	offers  offers // of a lock inside this process
 	command []string
 }
 
@@ -45,7 +46,7 @@ func schemes() []schemeRow {
 		{embeddedName, "the memory backend behind a loopback port, in a child process; the default", func(string) (target, error) {
 			return target{text: embeddedName, served: true}, nil
 		}},
-		{"memory://", "the memory backend inside this process; contract only", memoryTarget},
+		{"memory://", "the memory backend inside this process; contract only; with readers, permits or an owner that acquires again: " + offersForm, memoryTarget},
 		{"memory://HOST:PORT", "a served memory backend", nil},
 		{"broken://NAME", "a deliberately broken lock, see list broken", brokenTarget},
 		{"exec:COMMAND", "a driver program, one process for each node", execTarget},
@@ -94,6 +95,10 @@ func unique(words []string) []string {
 func memoryTarget(rest string) (target, error) {
 	if rest == "" {
 		return target{inside: true}, nil
+	}
+	if query, ok := strings.CutPrefix(rest, "?"); ok {
+		o, err := parseOffers(query)
+		return target{inside: true, offers: o}, err
 	}
 	host, port, err := net.SplitHostPort(rest)
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strings.Contains(host, "@") {

@@ -19,9 +19,10 @@ func (e *Env) LeaseOf(length time.Duration) time.Duration {
 	return length
 }
 
-// ask is a request for a key of the case, and for its lease.
+// ask is a request for a key of the case, and for its lease: for the whole key,
+// so that a lock with permits is a mutex in every case that is not about them.
 func (e *Env) ask(key string, m lockspec.RenewMode) lockspec.Request {
-	return lockspec.Request{Key: e.Key(key), Lease: e.LeaseOf(e.Lease), Renew: m}
+	return lockspec.Request{Key: e.Key(key), Lease: e.LeaseOf(e.Lease), Renew: m, Count: e.permits()}
 }
 
 // askFor is a request for a key that will be held for so long. A lock that

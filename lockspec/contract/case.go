@@ -64,6 +64,9 @@ func Cases() []Case {
 		errorCases(),
 		limitCases(),
 		sectionCases(),
+		sharedCases(),
+		permitCases(),
+		reentrantCases(),
 		apiCases(),
 	)
 	slices.SortFunc(all, func(a, b Case) int { return strings.Compare(a.ID, b.ID) })

@@ -32,6 +32,9 @@ type fault struct {
 	claims  func(*lockspec.Description)
 
 	misdirected lockspec.Client // nil: the harness cannot misconfigure one
+
+	offers    memory.BackendOptions // readers, permits
+	reentrant bool
 }
 
 // lab is a harness with every power over the service: the reference engine in
@@ -70,7 +73,7 @@ func newLab(t testing.TB, f fault) *lab {
 }
 
 func (l *lab) backend() reference.Backend {
-	b := memory.Dial(l.addr, nil)
+	b := memory.Dial(l.addr, &l.fault.offers)
 	if l.fault.backend != nil {
 		b = l.fault.backend(b)
 	}
@@ -83,7 +86,7 @@ func (l *lab) engine(node string) (*reference.Engine, error) {
 	if e := l.engines[node]; e != nil {
 		return e, nil
 	}
-	e, err := reference.New(l.backend(), &reference.Options{Lease: labLease})
+	e, err := reference.New(l.backend(), &reference.Options{Lease: labLease, Reentrant: l.fault.reentrant})
 	if err == nil {
 		l.engines[node] = e
 	}

@@ -23,8 +23,12 @@ func (e *Env) mustKill(ctx context.Context, node string) {
 // mustTakeOver takes a key whose holder was gone by then, within the lease that
 // was left to it and the takeover bound.
 func (e *Env) mustTakeOver(ctx context.Context, p *workload.Process, key string, gone time.Time, lease time.Duration) *workload.Tenure {
+	return e.mustTakeOverWhat(ctx, p, e.ask(key, e.Renewal()), gone, lease)
+}
+
+func (e *Env) mustTakeOverWhat(ctx context.Context, p *workload.Process, r lockspec.Request, gone time.Time, lease time.Duration) *workload.Tenure {
 	within := lease + e.Description.Bounds.Takeover + 2*history.DefaultEps + lease/1000
-	return e.mustObtain(ctx, p, key, gone, within, checker.Finding{Kind: checker.Liveness, Rule: "takeover",
+	return e.mustObtainWhat(ctx, p, r, gone, within, checker.Finding{Kind: checker.Liveness, Rule: "takeover",
 		Message: fmt.Sprintf("the key of a holder that is gone is still busy after its lease and the takeover bound, %s", within)})
 }
 
@@ -39,10 +43,14 @@ func (e *Env) mustLeaveNothing(ctx context.Context, p *workload.Process, key str
 // mustObtain polls for a key until it has it; the finding is for a key that was
 // still busy to an attempt that began later than it may be.
 func (e *Env) mustObtain(ctx context.Context, p *workload.Process, key string, since time.Time, within time.Duration, f checker.Finding) *workload.Tenure {
-	f.Level, f.Key = checker.Service, e.Key(key)
+	return e.mustObtainWhat(ctx, p, e.ask(key, e.Renewal()), since, within, f)
+}
+
+func (e *Env) mustObtainWhat(ctx context.Context, p *workload.Process, r lockspec.Request, since time.Time, within time.Duration, f checker.Finding) *workload.Tenure {
+	f.Level, f.Key = checker.Service, r.Key
 	for {
 		asked := time.Now()
-		t, err := p.Acquire(ctx, e.ask(key, e.Renewal()))
+		t, err := p.Acquire(ctx, r)
 		if err == nil {
 			return e.keep(t)
 		}

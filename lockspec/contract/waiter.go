@@ -24,9 +24,12 @@ type waiter struct {
 
 // await starts a wait. The case leaves it with leave, whatever became of it.
 func (e *Env) await(ctx context.Context, p *workload.Process, key string, wait time.Duration) *waiter {
+	return e.awaitWhat(ctx, p, e.ask(key, e.Renewal()), wait)
+}
+
+func (e *Env) awaitWhat(ctx context.Context, p *workload.Process, r lockspec.Request, wait time.Duration) *waiter {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &waiter{process: p, asked: time.Now(), cancel: cancel, done: make(chan struct{})}
-	r := e.ask(key, e.Renewal())
 	r.Wait = wait
 	go func() {
 		defer close(w.done)

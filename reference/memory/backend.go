@@ -44,14 +44,17 @@ func (o BackendOptions) describe(name string, class lockspec.Class) lockspec.Des
 	hazards, _ := class.Ceiling()
 	d := lockspec.Description{
 		Name: name, Class: class, Hazards: hazards, Capacity: o.Capacity,
-		Features: []lockspec.Feature{lockspec.Fencing, lockspec.OwnerChecked, lockspec.StrictTry},
+		Features: []lockspec.Feature{lockspec.Fencing, lockspec.OwnerChecked},
 		Bounds:   lockspec.Bounds{LeaseMin: time.Millisecond, LeaseMax: 24 * time.Hour, Takeover: takeover},
 	}
 	if o.Capacity > 1 {
 		d.Features = append(d.Features, lockspec.Permits)
 	}
 	if o.Shared {
+		// No strict-try: for a while nobody knows that a writer waits no more.
 		d.Features = append(d.Features, lockspec.Shared)
+	} else {
+		d.Features = append(d.Features, lockspec.StrictTry)
 	}
 	return d
 }
@@ -75,7 +78,7 @@ func (b local) Timing() reference.Timing       { return reference.Expiring(b.opt
 func (b local) Close() error                   { return nil }
 
 func (b local) Attempt(_ context.Context, c reference.Claim) (reference.Grant, error) {
-	token, err := b.s.Acquire(Request{c.Key, c.Owner, c.Lease, c.Mode, c.Count, b.opts.Capacity})
+	token, err := b.s.Acquire(Request{c.Key, c.Owner, c.Lease, c.Mode, c.Count, b.opts.Capacity, c.Waits})
 	return reference.Grant{Token: token, Lease: c.Lease}, err
 }
 

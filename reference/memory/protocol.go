@@ -31,7 +31,8 @@ import (
 //	→ {"id":6,"op":"ping"}
 //
 // acquire also takes "mode":"read", "count" and "limit": count permits of a
-// key that has limit of them. Acquiring what the owner holds already renews it
+// key that has limit of them; and "waits":true of a writer that comes back if it
+// is refused, and keeps new readers out until then. Acquiring what the owner holds already renews it
 // and answers the same token. A key that is no valid UTF-8 travels as
 // "key_b64". A request that makes no sense is answered "config", an unknown op
 // "unsupported", each with a "message"; a line that is no JSON ends the
@@ -71,6 +72,7 @@ type message struct {
 	Mode  lockspec.Mode `json:"mode,omitempty"`
 	Count int           `json:"count,omitempty"`
 	Limit int           `json:"limit,omitempty"`
+	Waits bool          `json:"waits,omitempty"`
 
 	Of      string `json:"of,omitempty"`
 	Fault   string `json:"fault,omitempty"`

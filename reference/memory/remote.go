@@ -54,7 +54,7 @@ func (r *remote) Timing() reference.Timing { return reference.Expiring(r.opts.Le
 
 func (r *remote) Attempt(ctx context.Context, c reference.Claim) (reference.Grant, error) {
 	reply, err := r.call(ctx, message{Op: "acquire", Key: c.Key, Owner: c.Owner, Lease: int64(c.Lease),
-		Mode: c.Mode, Count: c.Count, Limit: r.opts.Capacity})
+		Mode: c.Mode, Count: c.Count, Limit: r.opts.Capacity, Waits: c.Waits})
 	return reference.Grant{Token: reply.Token, Lease: reply.lease()}, err
 }
 

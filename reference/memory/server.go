@@ -123,7 +123,7 @@ func (s *server) apply(m message) message {
 	reply := message{}
 	switch m.Op {
 	case "acquire":
-		reply.Token, err = s.store.Acquire(Request{m.Key, m.Owner, m.lease(), m.Mode, m.Count, m.Limit})
+		reply.Token, err = s.store.Acquire(Request{m.Key, m.Owner, m.lease(), m.Mode, m.Count, m.Limit, m.Waits})
 		reply.Lease = m.Lease
 	case "renew":
 		err = s.store.Renew(m.Key, m.Owner, m.lease())

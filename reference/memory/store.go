@@ -24,7 +24,7 @@ type Store struct {
 
 type entry struct {
 	holders []holder
-	writer  time.Time // a writer was refused and comes back before this
+	writer  time.Time // a writer that waits was refused and comes back before this
 }
 
 type holder struct {
@@ -43,6 +43,7 @@ type Request struct {
 	Mode  lockspec.Mode // Read shares with other readers
 	Count int           // permits; 0 and 1 are the same
 	Limit int           // permits that the key has; 0 and 1: a mutex
+	Waits bool          // comes back if it is refused
 }
 
 // New is an empty store whose leases end on the clock; nil: the real one.
@@ -55,7 +56,7 @@ func New(clock fakeclock.Clock) *Store {
 
 const minSweep = 64
 
-// writerPatience is how long a writer that was refused keeps new readers out:
+// writerPatience is how long a writer that waits keeps new readers out:
 // a little longer than the longest pause between two tries of an engine.
 const writerPatience = reference.DefaultMaxRetryDelay + 500*time.Millisecond
 
@@ -76,7 +77,7 @@ func (s *Store) Acquire(r Request) (token int64, err error) {
 		return h.token, nil
 	}
 	if !e.admits(r, now) {
-		if len(e.holders) > 0 && r.Mode != lockspec.Read && e.holders[0].mode == lockspec.Read {
+		if r.Waits && len(e.holders) > 0 && r.Mode != lockspec.Read && e.holders[0].mode == lockspec.Read {
 			e.writer = now.Add(writerPatience)
 		}
 		return 0, lockspec.ErrBusy
