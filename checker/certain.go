@@ -19,7 +19,11 @@ import (
 // a2, so that each grant is looked at once, in the order in which events come.
 //
 // With leases a hold is cut, ε early, where its lease may have ended; what is
-// found is still certain, what is not found is no proof (see judgePermits).
+// found is still certain, what is not found is no proof: see prove.
+//
+// Counter-example to taking it that a grant holds when its reply comes: a lease
+// of 3 is asked for at 5, granted at once, and answered at 9; another is granted
+// at 8.
 func (d *shard) certain(h *hold) {
 	k := h.key
 	k.active = slices.DeleteFunc(k.active, func(i *hold) bool { return d.cannotHold(i, h.got) })
@@ -37,12 +41,18 @@ func (d *shard) certain(h *hold) {
 	if !h.got.before(h.cut) {
 		return // taken before its reply
 	}
-	if d.model.Kind == ModelPermits {
-		if int(sum) > d.model.Permits {
+	accused := false
+	if !h.got.before(d.endOf(h, h.asked)) {
+		// Its lease may have been over before its reply came: it holds nothing surely.
+	} else if d.model.Kind == ModelPermits {
+		if accused = int(sum) > d.model.Permits; accused {
 			d.crowded(h, met, fmt.Sprintf("%d of %d permits of %q were held by %s and %s at %s", sum, d.model.Permits, k.name, names(met), h.id, Clock(h.got.Time)))
 		}
-	} else if len(met) > 0 {
+	} else if accused = len(met) > 0; accused {
 		d.crowded(h, met, fmt.Sprintf("%s surely held %q when %s was granted it at %s", names(met), k.name, h.id, Clock(h.got.Time)))
+	}
+	if d.model.expires() {
+		d.prove(h, accused)
 	}
 }
 

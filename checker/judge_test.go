@@ -48,7 +48,7 @@ func TestJudgeAgrees(t *testing.T) {
 	models := slices.DeleteFunc(allModels(), func(m Model) bool { return m.Kind == ModelMutex })
 	illegal, found := 0, 0
 	for i := range histories(t, 20_000) {
-		m := makeHistory(rng, models[i%len(models)], []float64{0, 0.5, 1}[rng.IntN(3)])
+		m := makeHistory(rng, models[i%len(models)], someWrong(rng))
 		for n := range m.events {
 			if m.model.Kind != ModelFenced {
 				m.events[n].Token = 0 // only there do they mean anything

@@ -20,7 +20,7 @@ func TestPorcupineAgrees(t *testing.T) {
 	compared, illegal := 0, 0
 	for i := range checker.Histories(t, 20_000) {
 		m := models[i%len(models)]
-		events := checker.MakeHistory(rng, m, []float64{0, 0.5, 1}[rng.IntN(3)])
+		events := checker.MakeHistory(rng, m, checker.SomeWrong(rng))
 		want, err := porcupine.Check(events, m, 10*time.Second)
 		if errors.Is(err, porcupine.ErrRenewals) {
 			continue

@@ -34,7 +34,7 @@ func (m made) reindexed() made {
 	return m
 }
 
-func (m made) clone() made { return made{m.model, slices.Clone(m.events)} }
+func (m made) clone() made { return made{m.model, m.leased, slices.Clone(m.events)} }
 
 // neverWorse checks that a change of a legal history leaves it legal.
 func neverWorse(t *testing.T, change func(*rapid.T, made) made) {
@@ -208,7 +208,7 @@ func TestParallelAgrees(t *testing.T) {
 				all = append(all, e)
 			}
 		}
-		whole := made{m, all}.reindexed()
+		whole := made{m, m.chained(), all}.reindexed()
 		h := &history.Header{Class: lockspec.Leased}
 		var sums []*Summary
 		for _, workers := range []int{1, 4} {

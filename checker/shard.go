@@ -46,6 +46,7 @@ type keyState struct {
 	name    string
 	opens   []*open // in the order of their invocation, closed ones dropped from the front
 	active  []*hold // that surely hold
+	put     []*hold // where prove has put them, while they can be in the way
 	waiting []*hold // granted, to be placed in the order of their tokens
 	last    *hold   // placed last
 	chain   chain
@@ -67,6 +68,7 @@ type hold struct {
 	placedAt   Moment   // g
 	next       *hold    // placed after it
 	wrong      *suspect // it could not be placed
+	overtaken  bool     // another was put where its lease seemed to be over
 	gone       bool     // its release was answered: nothing new will be known of it
 	succeeded  bool     // another was granted after it
 	released   bool     // its release was answered ok
@@ -281,7 +283,7 @@ func (d *shard) answered(h *hold, o *op) {
 // renewed checks that the last renewal found the lease alive, and forgets what
 // can no longer matter: only a few windows back can still be raised.
 func (d *shard) renewed(h *hold) {
-	if h.lease == 0 || h.blind || !d.model.chained() {
+	if h.lease == 0 || h.blind || !d.model.expires() {
 		return
 	}
 	if _, n := d.alive(h, h.asked); n >= 0 {
@@ -292,7 +294,11 @@ func (d *shard) renewed(h *hold) {
 				Message: fmt.Sprintf("a renewal of %s that was asked for at %s was answered ok although its lease had ended", h.id, Clock(late.invoke.Time))})
 		}
 	}
-	d.replace(h)
+	if d.model.chained() {
+		d.replace(h)
+	} else if h.overtaken {
+		d.unproven(h, fmt.Sprintf("%s was renewed although another was granted %q where its lease seemed to be over", h.id, h.key.name))
+	}
 	h.trim()
 }
 
@@ -343,6 +349,9 @@ func (d *shard) end(h *hold, m Moment) {
 	for _, s := range h.suspects {
 		if !s.last.got.before(m) && !s.void {
 			s.void, s.last.wrong = true, nil
+			if !d.model.chained() && h.lease != 0 && d.model.expires() {
+				d.unproven(s.last, fmt.Sprintf("%s was granted %q at %s, when %s may have been over", s.last.id, h.key.name, Clock(s.last.got.Time), h.id))
+			}
 		}
 	}
 	if d.model.chained() {

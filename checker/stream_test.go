@@ -52,6 +52,25 @@ func TestStream(t *testing.T) {
 			12 p2 acquire
 			13 p2 acquire ok t2
 			14 p1 release t1 ok`, "pass"},
+		{"a lease that was over before its reply came holds no permit", "permits:2", `
+			5  p3 acquire
+			7  p1 acquire
+			8  p1 acquire ok t8 lease=3
+			9  p3 acquire ok t9 lease=3`, "pass"},
+		{"three leases that fit two by two, and not together", "rw", `
+			2  p1 acquire
+			3  p2 acquire
+			4  p1 acquire ok t4 lease=30
+			33 p2 acquire ok t5 lease=30
+			34 p3 acquire
+			35 p3 acquire ok t6 lease=30`, "inconclusive overlap/unproven"},
+		{"a lease that was renewed after others were put behind it", "permits:1", `
+			0  p1 acquire
+			2  p1 acquire ok t1 lease=4
+			3  p2 acquire
+			5  p1 renew t1 lease=4
+			6  p2 acquire ok t2 lease=4
+			9  p1 renew t1 ok lease=4`, "inconclusive overlap/unproven"},
 		{"a release that is never answered", "mutex", `
 			0  p1 acquire
 			1  p1 acquire ok t1
