@@ -98,6 +98,16 @@ func TestNeverGuesses(t *testing.T) {
 		if legal && sure || !legal && sum.linearizable() {
 			t.Fatalf("all linearizations: legal is %v; the checker says %s %v\n%s", legal, sum.Outcome, sum.Findings, m)
 		}
+		for n := range m.events {
+			m.events[n].Token = 0
+		}
+		judged := Judge(judgeHeader(m.model), m.events)
+		if f, broken := accused(judged); legal && broken {
+			t.Fatalf("legal, and accused by Judge: %v\n%s", f, m)
+		}
+		if !legal && judged.Outcome == Pass {
+			t.Fatalf("illegal, and passed by Judge\n%s", m)
+		}
 		if !sure && sum.Doubts > 0 {
 			count[fmt.Sprintf("%s %v, in doubt", m.model.Kind, legal)]++
 		} else {

@@ -60,11 +60,13 @@ func (c *chain) place(s stay) (g Moment, ok bool) {
 // The lock is right, and sorted by return the second comes first and the first
 // cannot be placed after it.
 func (r *record) judgeChains(v *Verdict) {
-	if r.header.Capacity > 1 || r.header.Claimed(lockspec.Reentrant) {
-		return
-	}
+	crowds := r.header.Capacity > 1 || r.header.Claimed(lockspec.Reentrant)
 	for _, group := range r.byKey() {
-		if len(group) < 2 || slices.ContainsFunc(group, func(t *Tenure) bool { return t.Mode == lockspec.Read }) || v.overlapped(group) {
+		if len(group) < 2 || v.overlapped(group) {
+			continue
+		}
+		if crowds || slices.ContainsFunc(group, func(t *Tenure) bool { return t.Mode == lockspec.Read }) {
+			r.judgeRoom(v, group)
 			continue
 		}
 		tokens := !slices.ContainsFunc(group, func(t *Tenure) bool { return t.Token == 0 })

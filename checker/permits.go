@@ -18,7 +18,7 @@ import (
 // start of a hold, so those are the instants looked at: O(n log n).
 //
 // Under leases the converse fails (a chain of tenures may not fit although
-// every instant does), so that a pass is not a proof there.
+// every instant does): there judgeRoom looks for a proof.
 //
 // Counter-example to looking at pairs: of two permits three are taken; every
 // two of the three are right.

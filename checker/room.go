@@ -48,6 +48,47 @@ func fitsAt(s stretch, others []stretch, free int32) bool {
 	return !slices.ContainsFunc(others, func(o stretch) bool { return s.from.before(o.from) && o.from.before(s.to) && taken(o.from) > free })
 }
 
+// judgeRoom puts the tenures of a key that may share it one beside the other,
+// in the order of their returns; where that fails the verdict is in doubt. See
+// prove, which does the same while the history is read.
+func (r *record) judgeRoom(v *Verdict, group []*Tenure) {
+	oldest := make([]Moment, len(group)) // of what is asked for from each on
+	for n := len(group) - 1; n >= 0; n-- {
+		if oldest[n] = group[n].Invoke; n+1 < len(group) {
+			oldest[n] = earlier(oldest[n], oldest[n+1])
+		}
+	}
+	type put struct {
+		t *Tenure
+		stretch
+	}
+	var all []put
+	for n, t := range group {
+		if t.taken() || t.Session && t.Paper == nil {
+			continue
+		}
+		all = slices.DeleteFunc(all, func(p put) bool { return !oldest[n].before(p.to) })
+		var others []stretch
+		leased := !t.Session
+		for _, p := range all {
+			if r.header.Capacity > 1 || r.exclude(p.t, t) {
+				others = append(others, p.stretch)
+				leased = leased || !p.t.Session
+			}
+		}
+		free := int32(max(0, r.header.Capacity-t.Count))
+		g, ok := room(t.Invoke, t.Return, func(g Moment) Moment { return r.earliestEnd(t, g) }, others, free)
+		if !ok && leased {
+			v.find(Finding{Kind: Overlap, Rule: "unproven", Level: Service, Key: t.Key, Tenures: []string{t.ID}, Events: []int64{t.Return.Index}, Certainty: inNoOtherOrder,
+				Message: fmt.Sprintf("%s was granted %q at %s, where nothing proves that there was room for it", t.ID, t.Key, Clock(t.Return.Time))})
+			return
+		}
+		all = append(all, put{t, stretch{g, r.earliestEnd(t, g), int32(t.Count)}})
+	}
+}
+
+const inNoOtherOrder = "leases beside each other are put in the order of their returns, and in no other"
+
 // prove puts a grant of the models permits, rw and reentrant where there is room
 // for it beside those that were put before, each lease taken ε shorter than
 // granted. If all can be put, that is a linearization: every grant lies between
@@ -104,5 +145,5 @@ func (d *shard) prove(h *hold, accused bool) {
 
 func (d *shard) unproven(h *hold, message string) {
 	d.report.report(Finding{Kind: Overlap, Rule: "unproven", Level: Service, Key: h.key.name, Tenures: []string{h.id}, Events: []int64{h.got.Index}, Message: message,
-		Certainty: "leases beside each other are put in the order of their returns, and in no other"})
+		Certainty: inNoOtherOrder})
 }
