@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"hash/maphash"
 	"runtime"
 	"sync"
@@ -18,7 +19,8 @@ import (
 // highest is kept. A violation is told as soon as no later event can undo it.
 //
 // Add and Close are for one goroutine; keys are checked in parallel.
-// Callback-style sections are left to Judge: their ends are not seen.
+// Callback-style sections are left to Judge, which knows when they surely ended:
+// a history with some is not passed.
 type Stream struct {
 	model  Model
 	seed   maphash.Seed
@@ -26,6 +28,8 @@ type Stream struct {
 	batch  [][]op // one for each shard that has a goroutine
 	wait   sync.WaitGroup
 	events int
+
+	sections int // that were not looked at
 }
 
 // StreamOptions are the options of a stream.
@@ -130,6 +134,9 @@ func (s *Stream) Add(e *history.Event) {
 	case history.Fault, history.Exit, history.Shutdown:
 		s.broadcast(e)
 		return
+	case history.Entered:
+		s.sections++
+		return
 	default:
 		return
 	}
@@ -199,6 +206,10 @@ func (s *Stream) Close() *Summary {
 	for _, d := range s.shards {
 		d.finish()
 		sum.Tenures += d.granted
+	}
+	if s.sections > 0 {
+		s.shards[0].report.report(Finding{Kind: Overlap, Rule: "sections", Level: Service, Certainty: "sections are judged without a model only",
+			Message: fmt.Sprintf("%d sections were not looked at", s.sections)})
 	}
 	sum.Events, sum.Outcome = s.events, Pass
 	switch {

@@ -52,6 +52,12 @@ func TestStream(t *testing.T) {
 			12 p2 acquire
 			13 p2 acquire ok t2
 			14 p1 release t1 ok`, "pass"},
+		{"a section is not passed unseen", "owner", `
+			0  p1 section
+			5  p1 entered t1
+			10 p2 acquire
+			11 p2 acquire ok t2
+			20 p1 section t1 ok`, "inconclusive overlap/sections"},
 		{"a lease that was over before its reply came holds no permit", "permits:2", `
 			5  p3 acquire
 			7  p1 acquire
