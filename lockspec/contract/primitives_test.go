@@ -144,4 +144,3 @@ func TestReferenceKeepsPrimitives(t *testing.T) {
 		}
 	})
 }
-
