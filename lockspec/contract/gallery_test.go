@@ -1,9 +1,7 @@
 package contract_test
 
 import (
-	"errors"
-	"fmt"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/lockcheck/lockcheck/lockspec/contract"
@@ -12,46 +10,58 @@ import (
 )
 
 // TestGallery: the whole suite catches every broken lock by the findings that
-// its row names, and no case fails of which the row does not say why. A machine
-// that stalls may leave a case undecided; then all is tried again.
+// its row names, and no case fails of which the row does not say why. Where a
+// machine stalls a case may be undecided, and a lock that is wrong somewhere may
+// fail elsewhere, because what it holds outlasts a lease; then those cases are
+// tried again.
 func TestGallery(t *testing.T) {
 	for _, l := range broken.Locks() {
 		t.Run(l.Name, func(t *testing.T) {
 			t.Parallel()
-			if wrong := eventually(3, func() error { return caught(t, l) }); wrong != nil {
-				t.Error(wrong)
+			missed, extra := catch(t, l, l.Caught, nil)
+			for tries := 0; len(missed)+len(extra) > 0 && tries < 5; tries++ {
+				again := extra
+				for _, f := range missed {
+					again = append(again, f.Case)
+				}
+				missed, extra = catch(t, l, missed, again)
+			}
+			if len(missed)+len(extra) > 0 {
+				t.Errorf("no findings %v; failed too: %v", missed, extra)
 			}
 		})
 	}
 }
 
-// caught says what the suite missed, or found that it should not.
-func caught(t *testing.T, l broken.Lock) error {
+// catch runs some cases, or all for none, against a broken lock. It says which
+// findings it missed, and which cases failed though nothing says why.
+func catch(t *testing.T, l broken.Lock, wanted []broken.Finding, ids []string) (missed []broken.Finding, extra []string) {
+	t.Helper()
 	lab := newLab(t, fault{backend: l.Backend, client: l.Client, misdirected: refusing{}})
-	r, err := contract.Check(t.Context(), lab, &contract.Options{Lease: labLease, Seed: 1})
+	r, err := contract.Check(t.Context(), lab, &contract.Options{Lease: labLease, Seed: 1,
+		Only: func(c *contract.Case) bool { return len(ids) == 0 || slices.Contains(ids, c.ID) }})
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	var wrong []string
-	named := map[string]bool{}
-	for _, f := range l.Caught {
-		named[f.Case] = true
-		if missed := finds(r, f.Case, f.Kind, f.Rule); missed != nil {
-			wrong = append(wrong, fmt.Sprintf("%s: %v", f.Case, missed))
+	for _, f := range wanted {
+		if why := finds(r, f.Case, f.Kind, f.Rule); why != nil {
+			t.Logf("%s: %v", f.Case, why)
+			missed = append(missed, f)
 		}
 	}
 	for _, c := range r.Cases {
-		if c.Status != result.Fail && c.Status != result.Error {
-			continue
-		}
-		if _, explained := l.Also[c.ID]; !named[c.ID] && !explained {
-			wrong = append(wrong, fmt.Sprintf("%s is %s too: %s", c.ID, c.Status, c.Reason))
+		if (c.Status == result.Fail || c.Status == result.Error) && !explained(l, c.ID) {
+			t.Logf("%s is %s too: %s", c.ID, c.Status, c.Reason)
+			extra = append(extra, c.ID)
 		}
 	}
-	if len(wrong) > 0 {
-		return errors.New(strings.Join(wrong, "\n"))
-	}
-	return nil
+	return missed, extra
+}
+
+// explained says whether a row says why the case fails.
+func explained(l broken.Lock, id string) bool {
+	_, also := l.Also[id]
+	return also || slices.ContainsFunc(l.Caught, func(f broken.Finding) bool { return f.Case == id })
 }
 
 // TestGalleryRows: every row says what it stands for and what catches it, and

@@ -138,6 +138,7 @@ func (e *Env) slowRelease(ctx context.Context, owner, third *workload.Process) {
 	t := e.MustAcquire(ctx, e.MustProcess(ctx, e.ownNode("slow")), e.ask("slow", lockspec.RenewManual))
 	e.MustSleep(ctx, t.Lease*6/10)
 	held := e.MustInterfere(ctx, HoldReply, "", t.Key, 1)
+	asked := time.Now()
 	released := make(chan struct{})
 	go func() {
 		defer close(released)
@@ -146,6 +147,9 @@ func (e *Env) slowRelease(ctx context.Context, owner, third *workload.Process) {
 	defer func() { <-released }()
 	held.MustAwait(ctx, e.Lease+callBound)
 	current := e.mustTakeOver(ctx, owner, "slow", time.Now(), t.Lease)
+	if late, took := asked.Sub(t.Asked), time.Since(asked); late > t.Lease*9/10 || took > t.Lease*8/10 {
+		e.Inconclusive("a release was to be held on its way past its lease; it began after %s, and its answer was held for %s, so that it may have been given up", late, took)
+	}
 	held.MustLift(ctx)
 	<-released
 	e.mustStillHold(ctx, current, third, "slow", "slow-release-freed-successor", "the release of a holder that was told late who holds the key")
