@@ -16,6 +16,7 @@ type access struct {
 	key                     string
 	token, version, basedOn int64
 	accepted                history.Verdict
+	against                 *access // that had raised the highest token, where it was refused
 }
 
 // attempt is one acquisition that gave no tenure.
@@ -130,7 +131,8 @@ func attemptOf(invoke, e *history.Event) attempt {
 func (c *collector) add(e *history.Event) {
 	switch {
 	case e.Op == history.Register:
-		c.rec.accesses = append(c.rec.accesses, access{stamp(e), e.Register, e.Kind, e.Tenure, e.Key, e.Token, e.Version, e.BasedOn, e.Accepted})
+		c.rec.accesses = append(c.rec.accesses, access{at: stamp(e), register: e.Register, kind: e.Kind, tenure: e.Tenure, key: e.Key,
+			token: e.Token, version: e.Version, basedOn: e.BasedOn, accepted: e.Accepted})
 	case e.Op == history.Shutdown && e.Type == history.Invoke:
 		c.shutdown(e)
 	case e.Op == history.Acquire && e.Type == history.Invoke:

@@ -109,6 +109,10 @@ func (r *record) fenced(res *resource, i, j *Tenure) Evidence {
 			"token %d of %s is not below token %d of %s", i.Token, i.ID, j.Token, j.ID)}
 	}
 	seal, refused := res.seal(j.ID)
+	by := j
+	if k := res.sealedOver(refused, i, j); k != nil {
+		seal, refused, by = refused.against, nil, k
+	}
 	if refused != nil {
 		return Evidence{"d", "false", []int64{refused.at.Index}, fmt.Sprintf("the resource refused the seal of %s, token %d", j.ID, j.Token)}
 	}
@@ -123,7 +127,7 @@ func (r *record) fenced(res *resource, i, j *Tenure) Evidence {
 		}
 		e.Events = append(e.Events, w.at.Index)
 		if w.accepted == history.Accepted {
-			e.Holds, e.Text = "false", fmt.Sprintf("the resource accepted token %d of %s after it had seen token %d of %s", i.Token, i.ID, j.Token, j.ID)
+			e.Holds, e.Text = "false", fmt.Sprintf("the resource accepted token %d of %s after it had seen token %d of %s", i.Token, i.ID, by.Token, by.ID)
 			return e
 		}
 		denied++
@@ -133,8 +137,25 @@ func (r *record) fenced(res *resource, i, j *Tenure) Evidence {
 		return e
 	}
 	e.Text = fmt.Sprintf("the resource had seen token %d of %s; %d stale writes of %s with token %d were refused, none accepted",
-		j.Token, j.ID, denied, i.ID, i.Token)
+		by.Token, by.ID, denied, i.ID, i.Token)
 	return e
+}
+
+// sealedOver is the holder after j, other than i, for whose sake the resource
+// refused j's seal: j was overtaken itself before it had come to the resource,
+// and what turned it away turns i away too.
+//
+// Counter-example to calling that a seal that failed: a server's clock jumps
+// twice, the second holder's reply is slow, and the third has sealed before it.
+func (s *resource) sealedOver(refused *access, i, j *Tenure) *Tenure {
+	if refused == nil || refused.against == nil {
+		return nil
+	}
+	k := s.tenure(refused.against.tenure)
+	if k == nil || k == i || k.Token <= j.Token {
+		return nil
+	}
+	return k
 }
 
 // wantSeal: where fencing is claimed and hazards were shown, at least one of

@@ -40,7 +40,7 @@ func (r *record) dueRunning(i *Tenure, h *Fault) Moment {
 		return h.Start
 	case h.onService() && self && r.header.Bounds.RenewEveryFor(i.Lease) > 0:
 		next := later(h.Start, i.Return).plus(r.header.Bounds.RenewEveryFor(i.Lease))
-		if r.deaf(i, h, next) {
+		if r.deaf(i, h, next.plus(r.header.Bounds.LossFor(i.Lease))) {
 			return later(next, i.PaperEnd)
 		}
 		return next
@@ -51,8 +51,8 @@ func (r *record) dueRunning(i *Tenure, h *Fault) Moment {
 }
 
 // deaf says whether something else struck the tenure between the fault and the
-// moment, so that the renewal that would have told of it may not have come
-// through: the holder then knows when its paper ends.
+// moment, so that the renewal that would have told of it, or its answer, may
+// not have come through: the holder then knows when its paper ends.
 func (r *record) deaf(i *Tenure, h *Fault, m Moment) bool {
 	return slices.ContainsFunc(r.faults, func(f *Fault) bool {
 		return f != h && f.strikes(i) && !m.before(f.Start) && !f.End.before(h.Start)

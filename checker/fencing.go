@@ -21,7 +21,7 @@ type resource struct {
 
 type lostUpdate struct {
 	LostUpdate
-	at int64
+	at, over int64 // when it was written, and when what it ignored was
 }
 
 func (s *resource) tenure(id string) *Tenure { return s.known[id] }
@@ -49,8 +49,10 @@ type cell struct {
 	version int64
 	writer  string
 	event   int64
+	at      int64 // when the open register was last written
 	highest int64 // token
 	by      string
+	seal    *access // by which the highest token was first seen
 }
 
 // judgeRegisters replays the registers.
@@ -90,10 +92,10 @@ func (c *cell) replayOpen(v *Verdict, s *resource, a *access) {
 	}
 	if a.basedOn != c.version {
 		u := LostUpdate{Tenure: a.tenure, Over: c.writer, Number: a.basedOn, Event: a.at.Index, Other: c.event}
-		s.lost = append(s.lost, lostUpdate{u, a.at.Time})
+		s.lost = append(s.lost, lostUpdate{u, a.at.Time, c.at})
 		v.Measures.LostUpdates = append(v.Measures.LostUpdates, u)
 	}
-	c.version, c.writer, c.event = a.version, a.tenure, a.at.Index
+	c.version, c.writer, c.event, c.at = a.version, a.tenure, a.at.Index, a.at.Time
 }
 
 func (c *cell) replayFenced(v *Verdict, s *resource, a *access) {
@@ -106,6 +108,7 @@ func (c *cell) replayFenced(v *Verdict, s *resource, a *access) {
 		}
 	}
 	if a.accepted == history.Rejected {
+		a.against = c.seal
 		return
 	}
 	if stale {
@@ -123,6 +126,9 @@ func (c *cell) replayFenced(v *Verdict, s *resource, a *access) {
 	}
 	if write {
 		c.version, c.writer = a.version, a.tenure
+	}
+	if a.token > c.highest {
+		c.seal = a
 	}
 	if a.token >= c.highest {
 		c.highest, c.by, c.event = a.token, a.tenure, a.at.Index

@@ -8,8 +8,8 @@ import (
 )
 
 // judgeHarm: an update lost in the open register although the two did not
-// believe at once and nothing struck either of them is an overlap that only the
-// resource saw.
+// believe at once and nothing struck either of them, by the time that it wrote,
+// is an overlap that only the resource saw.
 //
 // Counter-example to calling every such loss an overlap: nobody renews, the
 // check passes at 480 ms of a lease of 500 ms, the work lasts until 530 ms, and
@@ -26,7 +26,7 @@ func (r *record) judgeHarm(v *Verdict, res *resource) {
 			Message: fmt.Sprintf("%s wrote on top of version %d although %s had written since: an update is lost", u.Tenure, u.Number, u.Over)}
 		excused, perhaps := r.excused(t, u.at)
 		if over != nil {
-			e, p := r.excused(over, u.at)
+			e, p := r.excused(over, u.over)
 			excused, perhaps = excused || e, perhaps || p
 		}
 		if perhaps {

@@ -52,12 +52,28 @@ func (r *record) takeover(v *Verdict, group []*Tenure, i *Tenure, kill *Fault, a
 			Events: []int64{kill.Start.Index, a.invoke.Index, a.index},
 			Message: fmt.Sprintf("%s was killed at %s; %q was due to be free by %s and was still %s at %s",
 				i.ID, Clock(kill.Start.Time), i.Key, Clock(due.Time), a.outcome, Clock(a.invoke.Time))}
-		if r.disturbed(i.Key, kill, a) {
+		switch set := r.clockSet(i, a); {
+		case set != nil && r.declared(set):
+			return
+		case set != nil:
+			f.Certainty = "the service's clock was set, and with it the end of the lease"
+		case r.disturbed(i.Key, kill, a):
 			f.Certainty = "an unknown acquisition or a stall may explain it"
 		}
 		v.find(f)
 		return
 	}
+}
+
+// clockSet is a fault that set the service's clock while it kept the tenure. By
+// how much it was set no history tells: the lease may have ended late, or never.
+func (r *record) clockSet(i *Tenure, a *attempt) *Fault {
+	for _, h := range r.faults {
+		if h.Hazard == lockspec.ServerClock && h.strikes(i) && h.Start.before(a.reply) && i.Invoke.before(h.End) {
+			return h
+		}
+	}
+	return nil
 }
 
 // rivalsExplain says whether another refused attempt may be why this one was: a

@@ -81,9 +81,13 @@ func (r *record) ownedBy(v *Verdict, i *Tenure, c *call, rest []*Tenure) bool {
 		if !i.precedes(j) || !r.exclude(i, j) || r.forgotten(j, c) {
 			continue
 		}
-		v.find(Finding{Kind: Ownership, Rule: "ok-after-successor", Level: Service, Key: i.Key, Tenures: []string{i.ID, j.ID},
+		f := Finding{Kind: Ownership, Rule: "ok-after-successor", Level: Service, Key: i.Key, Tenures: []string{i.ID, j.ID},
 			Events:  []int64{j.Return.Index, c.invoke.Index, c.reply.Index},
-			Message: fmt.Sprintf("%s was answered ok to a %s although %s had been granted %q before it was asked for", i.ID, c.op, j.ID, i.Key)})
+			Message: fmt.Sprintf("%s was answered ok to a %s although %s had been granted %q before it was asked for", i.ID, c.op, j.ID, i.Key)}
+		if r.askedTwice(i, j) {
+			f.Certainty = "a second copy of its acquisition may have been granted the key again"
+		}
+		v.find(f)
 		return true
 	}
 	return false
@@ -97,6 +101,14 @@ func (r *record) ownedBy(v *Verdict, i *Tenure, c *call, rest []*Tenure) bool {
 func (r *record) forgotten(j *Tenure, c *call) bool {
 	return slices.ContainsFunc(r.faults, func(h *Fault) bool {
 		return h.Landed && r.declared(h) && h.takes(j, j.Session) && h.Start.before(c.reply)
+	})
+}
+
+// askedTwice says whether a copy of i's acquisition may have arrived after j was
+// granted the key. It is granted as the first was, if j has released by then.
+func (r *record) askedTwice(i, j *Tenure) bool {
+	return slices.ContainsFunc(r.faults, func(h *Fault) bool {
+		return h.Name == "duplicate" && h.strikes(i) && h.Start.before(i.Return) && i.Invoke.before(h.End) && j.Return.before(h.End)
 	})
 }
 

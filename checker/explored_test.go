@@ -1,0 +1,129 @@
+package checker
+
+import (
+	"testing"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// TestExplored are histories of correct locks that exploration found accused,
+// and beside each the one that must still be.
+func TestExplored(t *testing.T) {
+	suspends := head(lockspec.Leased, "suspend", "auto-renew=proven", "loss-signal=proven", "loss=50")
+	clocks := head(lockspec.Leased, "server-clock", "auto-renew=proven", "loss-signal=proven", "fencing=proven", "loss=50", "every=33")
+	asks := head(lockspec.Leased, "evict")
+	bound := head(lockspec.Leased, "server-clock", "takeover=50")
+	judgeAll(t, []judged{
+		{"a grant whose reply slept writes long before the update is lost", suspends, slept, "pass"},
+		{"which nothing had put to sleep", head(lockspec.Leased, "auto-renew=proven"), cutLine(slept, "fault"), "fail overlap/lost-update renewal/lost"},
+
+		{"a holder that was overtaken before it came to the resource", clocks, twiceSet, "hazard !server-clock !server-clock"},
+		{"whom the resource turned away though nobody had come after it", clocks, cutLine(twiceSet, "fenced read t2"), "fail overlap/not-contained ?fencing/never-fenced !server-clock"},
+
+		{"the service's clock was set back while a dead holder's lease ran", bound, killed + `
+			30  fault f2 server-clock clock:service start
+			30  fault f2 server-clock clock:service landed
+			30  fault f2 server-clock clock:service end
+			200 p2 acquire
+			201 p2 acquire busy`, "pass"},
+		{"and nobody had declared that", head(lockspec.Leased, "takeover=50"), killed + `
+			30  fault f2 server-clock clock:service start
+			30  fault f2 server-clock clock:service landed
+			30  fault f2 server-clock clock:service end
+			200 p2 acquire
+			201 p2 acquire busy`, "inconclusive ?liveness/takeover"},
+
+		{"a copy of an acquisition is granted what its successor has released", asks, copied, "inconclusive ?ownership/ok-after-successor !evict"},
+		{"none was on its way", asks, cutLine(copied, "duplicate"), "fail ownership/ok-after-successor !evict"},
+
+		{"the answer that would have told of a loss was cut off", clocks, deafened, "hazard !server-clock"},
+		{"after it was due", clocks, replace(deafened, "45  fault f2", "95  fault f2"), "fail overlap/not-contained"},
+	})
+}
+
+// slept: the reply to an acquisition came when its lease had long run out, to a
+// machine whose clock had stood still. It writes under another's long work.
+const slept = `
+	0    p1 acquire
+	5    fault f1 suspend n1 start
+	5    fault f1 suspend n1 landed
+	200  p2 acquire
+	201  p2 acquire ok t2 lease=100
+	201  open read t2 version=0
+	300  fault f1 suspend n1 end
+	301  p1 acquire ok t1 lease=100
+	302  open read t1 version=0
+	310  open write t1 version=1 based=0
+	311  p1 release t1
+	312  p1 release t1 lost
+	1000 open write t2 version=2 based=0
+	1001 p2 release t2
+	1002 p2 release t2 ok
+`
+
+// twiceSet: the service's clock is set twice, the second holder hears late that
+// it is one, and the third has come to the resource by then.
+const twiceSet = `
+	0  p3 acquire
+	2  p3 acquire ok t1 lease=100 token=1
+	2  fenced read t1 token=1 version=0 accepted
+	10 fault f1 server-clock clock:service start
+	10 fault f1 server-clock clock:service landed
+	10 fault f1 server-clock clock:service end
+	12 p1 acquire
+	14 fault f2 server-clock clock:service start
+	14 fault f2 server-clock clock:service landed
+	14 fault f2 server-clock clock:service end
+	14 p2 acquire
+	16 p2 acquire ok t2 lease=100 token=3
+	16 fenced read t2 token=3 version=0 accepted
+	20 p1 acquire ok t3 lease=100 token=2
+	20 fenced read t3 token=2 version=0 refused
+	30 fenced write t1 token=1 version=0 based=0 refused
+	31 p3 release t1
+	32 p3 release t1 lost
+	40 fenced write t2 token=3 version=1 based=0 accepted
+	41 p2 release t2
+	42 p2 release t2 ok
+	50 fenced write t3 token=2 version=1 based=0 refused
+	51 p1 release t3
+	52 p1 release t3 lost
+`
+
+// copied: the key is evicted, and what its first holder asked arrives again when
+// the second has released it.
+const copied = `
+	0  p1 acquire
+	1  fault f1 duplicate link:n1 start
+	1  fault f1 duplicate link:n1 landed
+	5  p1 acquire ok t1 lease=500 token=1
+	10 fault f2 evict key:k start
+	10 fault f2 evict key:k landed
+	10 fault f2 evict key:k end
+	12 p2 acquire
+	14 p2 acquire ok t2 lease=500 token=2
+	20 p2 release t2
+	21 p2 release t2 ok
+	22 fault f1 duplicate link:n1 end
+	30 p1 release t1
+	31 p1 release t1 ok
+`
+
+// deafened: the renewal that follows a jump of the service's clock is answered
+// on a link that is cut by then.
+const deafened = `
+	0   p1 acquire
+	5   p1 acquire ok t1 lease=100 token=1
+	8   fault f1 server-clock clock:service start
+	8   fault f1 server-clock clock:service landed
+	8   fault f1 server-clock clock:service end
+	10  p2 acquire
+	12  p2 acquire ok t2 lease=1000 token=2
+	12  fenced read t2 token=2 version=0 accepted
+	45  fault f2 partition link:n1 start
+	45  fault f2 partition link:n1 landed
+	110 fault f2 partition link:n1 end
+	110 p1 lost t1 driver=110
+	200 p2 release t2
+	201 p2 release t2 ok
+`
