@@ -14,6 +14,10 @@ import (
 // than a tick by more than over is a time in which the harness did not run, and
 // counts as a pause of every node. Without it, a busy machine would be blamed
 // on the lock.
+//
+// So is a time of which the harness did not get a quarter, however little each
+// tick was late: a renewal passes through many hands, and each of them waits.
+// That is added up over ten times what over says, which is a lease.
 type Sampler struct {
 	rec   *history.Recorder
 	every time.Duration
@@ -23,6 +27,7 @@ type Sampler struct {
 	last  int64
 	worst time.Duration
 	lags  []lag
+	told  int // of the lags: those that a recorded stall covers
 	clock clockWatch
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -70,11 +75,28 @@ func (s *Sampler) Check() {
 	if gap > timerNoise {
 		s.lags = append(s.lags, lag{now, gap})
 	}
-	if gap > s.over {
-		RecordStall(s.rec, checker.Controller, s.last, now)
+	from := s.last
+	if gap <= s.over {
+		from = s.starved(now)
+	}
+	if from < now {
+		RecordStall(s.rec, checker.Controller, from, now)
+		s.told = len(s.lags)
 	}
 	s.last = now
 	s.clock.look(s.rec)
+}
+
+// starved is since when the harness has been starved, with s.mu held; now: it is
+// not. What a recorded stall covers does not count again.
+func (s *Sampler) starved(now int64) int64 {
+	var sum time.Duration
+	for i := len(s.lags) - 1; i >= s.told && s.lags[i].at >= now-int64(10*s.over); i-- {
+		if sum += s.lags[i].by; sum > 10*s.over/4 {
+			return s.lags[i].at - int64(s.lags[i].by)
+		}
+	}
+	return now
 }
 
 // ClockStep is the worst step of a clock that was seen, and what it means; 0:
