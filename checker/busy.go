@@ -133,11 +133,16 @@ func (r *record) possible(group []*Tenure, n int) Span {
 }
 
 // latestEnd is the latest moment up to which the service may have kept the key
-// for the tenure: the answer to a release; else the latest that its lease can
-// have landed, the lease and the takeover bound after that.
+// for the tenure: the ok to a release; else the latest that its lease can have
+// landed, the lease and the takeover bound after that. A release that was
+// refused says that its caller holds no longer, not what the service knows.
+//
+// Counter-example to taking a refusal for the end: a session that was cut off
+// gives up by itself, its pings arrive when the link heals, and the server keeps
+// the key until it has heard nothing for as long again.
 func (r *record) latestEnd(t *Tenure) Moment {
 	for i := range t.releases {
-		if c := &t.releases[i]; c.op == history.Release && (c.outcome == lockspec.OK || c.refused()) {
+		if c := &t.releases[i]; c.op == history.Release && c.outcome == lockspec.OK {
 			return c.reply
 		}
 	}

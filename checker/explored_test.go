@@ -12,13 +12,14 @@ func TestExplored(t *testing.T) {
 	suspends := head(lockspec.Leased, "suspend", "auto-renew=proven", "loss-signal=proven", "loss=50")
 	clocks := head(lockspec.Leased, "server-clock", "auto-renew=proven", "loss-signal=proven", "fencing=proven", "loss=50", "every=33")
 	asks := head(lockspec.Leased, "evict")
+	session := head(lockspec.Session, "restart", "partition", "loss-signal=proven", "loss=50", "takeover=100")
 	bound := head(lockspec.Leased, "server-clock", "takeover=50")
 	judgeAll(t, []judged{
 		{"a grant whose reply slept writes long before the update is lost", suspends, slept, "pass"},
 		{"which nothing had put to sleep", head(lockspec.Leased, "auto-renew=proven"), cutLine(slept, "fault"), "fail overlap/lost-update renewal/lost"},
 
-		{"a holder that was overtaken before it came to the resource", clocks, twiceSet, "hazard !server-clock !server-clock"},
-		{"whom the resource turned away though nobody had come after it", clocks, cutLine(twiceSet, "fenced read t2"), "fail overlap/not-contained ?fencing/never-fenced !server-clock"},
+		{"a holder that was overtaken before it came to the resource", clocks, twiceSet, "hazard !server-clock !server-clock !server-clock"},
+		{"whom the resource turned away though nobody had come after it", clocks, cutLine(twiceSet, "fenced read t2"), "fail overlap/not-contained ?fencing/never-fenced !server-clock !server-clock"},
 
 		{"the service's clock was set back while a dead holder's lease ran", bound, killed + `
 			30  fault f2 server-clock clock:service start
@@ -37,6 +38,12 @@ func TestExplored(t *testing.T) {
 		{"none was on its way", asks, cutLine(copied, "duplicate"), "fail ownership/ok-after-successor !evict"},
 
 		{"the answer that would have told of a loss was cut off", clocks, deafened, "hazard !server-clock"},
+		{"a session that gave up by itself lives on at the server", session, lives, "pass"},
+		{"for as long as the bound says", session, replace(lives, "150 p2", "250 p2", "151 p2", "251 p2"), "fail contract/unexplained-busy"},
+
+		{"a restart took a grant whose reply was on its way", session, restarted, "hazard !restart"},
+		{"a pause alone takes none", session, cutLine(restarted, "restart"), "fail overlap/paper-cut-by-service"},
+
 		{"after it was due", clocks, replace(deafened, "45  fault f2", "95  fault f2"), "fail overlap/not-contained"},
 	})
 }
@@ -126,4 +133,37 @@ const deafened = `
 	110 p1 lost t1 driver=110
 	200 p2 release t2
 	201 p2 release t2 ok
+`
+
+// lives: a session is cut off, its client gives up, and what it had sent arrives
+// when the link heals.
+const lives = `
+	0   p1 acquire
+	5   p1 acquire ok t1
+	20  fault f1 partition link:n1 start
+	20  fault f1 partition link:n1 landed
+	60  p1 lost t1 driver=60
+	90  fault f1 partition link:n1 end
+	100 p1 release t1
+	100 p1 release t1 lost
+	150 p2 acquire
+	151 p2 acquire busy
+`
+
+// restarted: the server restarts between a grant and its reply, and answers
+// nobody for a while.
+const restarted = `
+	0   p1 acquire
+	4   fault f1 restart service start
+	4   fault f1 restart service landed
+	4   fault f1 restart service end
+	5   fault f2 server-pause service start
+	5   fault f2 server-pause service landed
+	6   p1 acquire ok t1
+	7   p2 acquire
+	50  fault f2 server-pause service end
+	51  p2 acquire ok t2
+	54  p1 lost t1 driver=54
+	60  p2 release t2
+	61  p2 release t2 ok
 `

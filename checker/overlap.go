@@ -170,7 +170,7 @@ func (r *record) takenBy(i, j *Tenure) *Fault {
 	var best *Fault
 	rank := -1
 	for _, h := range r.faults {
-		if h.Name == "break" || !h.takes(i, r.header.Class == lockspec.Session) || h.End.before(i.Return) || !h.Start.before(j.Return) {
+		if h.Name == "break" || !h.takes(i, r.header.Class == lockspec.Session) || !h.Start.before(j.Return) {
 			continue
 		}
 		n := 0
@@ -195,7 +195,7 @@ func (r *record) takenBy(i, j *Tenure) *Fault {
 func (r *record) takers(i, j *Tenure, first *Fault) []*Fault {
 	all := []*Fault{first}
 	for _, h := range r.faults {
-		if h != first && h.Landed && r.declared(h) && h.takes(i, r.header.Class == lockspec.Session) && !h.End.before(i.Return) && h.Start.before(j.Return) {
+		if h != first && h.Landed && r.declared(h) && h.takes(i, r.header.Class == lockspec.Session) && h.Start.before(j.Return) {
 			all = append(all, h)
 		}
 	}
