@@ -92,7 +92,7 @@ func lastOf(events []history.Event) Moment {
 }
 
 func (t *Tenure) finish(r *record) {
-	t.setPaper()
+	t.setPaper(r.faults)
 	if c := r.header.Class; t.untold && t.Session && c != lockspec.Session && c != lockspec.Memory {
 		// A lock of leases that did not say how long it granted: nobody knows
 		// what was promised, so nothing was. What was believed is judged.

@@ -165,12 +165,18 @@ func (r *record) judgePaper(v *Verdict, res *resource, i, j *Tenure) bool {
 // takenBy is the fault on the service or the key that took the key from i
 // before j was granted it. Of several that may have, one that landed comes
 // before one that did not, then one that was declared; one after whose end the
-// holder was still answered ok took nothing, unless no other is left.
+// holder was still answered ok took nothing, unless no other is left. One that
+// was over before the grant was answered may have taken it on its way: where
+// only that one was declared, the papers say nothing, and beliefs are judged.
 func (r *record) takenBy(i, j *Tenure) *Fault {
 	var best *Fault
-	rank := -1
+	rank, early := -1, false
 	for _, h := range r.faults {
 		if h.Name == "break" || !h.takes(i, r.header.Class == lockspec.Session) || !h.Start.before(j.Return) {
+			continue
+		}
+		if h.End.before(i.Return) {
+			early = early || h.Landed && r.declared(h)
 			continue
 		}
 		n := 0
@@ -187,6 +193,9 @@ func (r *record) takenBy(i, j *Tenure) *Fault {
 			best, rank = h, n
 		}
 	}
+	if best != nil && early && !r.declared(best) {
+		return nil
+	}
 	return best
 }
 
@@ -195,7 +204,7 @@ func (r *record) takenBy(i, j *Tenure) *Fault {
 func (r *record) takers(i, j *Tenure, first *Fault) []*Fault {
 	all := []*Fault{first}
 	for _, h := range r.faults {
-		if h != first && h.Landed && r.declared(h) && h.takes(i, r.header.Class == lockspec.Session) && h.Start.before(j.Return) {
+		if h != first && h.Landed && r.declared(h) && h.takes(i, r.header.Class == lockspec.Session) && !h.End.before(i.Return) && h.Start.before(j.Return) {
 			all = append(all, h)
 		}
 	}

@@ -140,7 +140,7 @@ func (t *Tenure) firstLoss() Moment {
 // own: the key may have been another's in between. A lease that a whole
 // session shares and that the acquisition did not refresh is promised only by
 // renewals that were seen: what was left of it at the grant nobody told.
-func (t *Tenure) setPaper() {
+func (t *Tenure) setPaper(faults []*Fault) {
 	if t.Session {
 		t.Paper = []Span{{t.Return, never}}
 		t.PaperEnd = never
@@ -151,12 +151,12 @@ func (t *Tenure) setPaper() {
 		end = t.Return
 	}
 	from := t.Return
-	t.PaperEnd = t.latestGrant().plus(t.Lease)
-	for _, s := range t.paperSteps() {
+	t.PaperEnd = t.latestGrant(faults).plus(t.Lease)
+	for _, s := range t.paperSteps(faults) {
 		t.addPaper(Span{from, earlier(s.at, end)})
 		from = s.at
 		if s.end = at(s.sent).plus(s.lease); s.ok {
-			end, t.PaperEnd = s.end, s.end
+			end, t.PaperEnd = s.end, s.latest
 		} else {
 			end = earlier(end, s.end)
 		}
@@ -172,6 +172,7 @@ func (t *Tenure) setPaper() {
 // paperStep is a moment at which the earliest end of a paper changes.
 type paperStep struct {
 	at, end Moment
+	latest  Moment // end, if it was sent as late as can be
 	sent    int64
 	lease   time.Duration
 	ok      bool
@@ -180,16 +181,17 @@ type paperStep struct {
 // paperSteps are the invocations and the ok replies of the renewals, in their
 // order. A self-renewal of which nobody knows when it was sent entitles to
 // nothing.
-func (t *Tenure) paperSteps() []paperStep {
+func (t *Tenure) paperSteps(faults []*Fault) []paperStep {
 	var steps []paperStep
 	for _, r := range t.renewals {
 		if r.own && r.sent == 0 {
 			continue
 		}
 		s := paperStep{at: r.invoke, sent: r.sent, lease: r.lease}
-		if s.sent == 0 {
-			s.sent = r.invoke.Time
+		if s.latest = at(s.sent); s.sent == 0 {
+			s.sent, s.latest = r.invoke.Time, t.leftBy(r.invoke, r.reply, faults)
 		}
+		s.latest = s.latest.plus(r.lease)
 		if !r.own {
 			steps = append(steps, s)
 		}
@@ -232,11 +234,30 @@ func (t *Tenure) grantSent() int64 {
 
 // latestGrant is the latest moment from which the granted lease may count: a
 // wait may have been won by its last attempt.
-func (t *Tenure) latestGrant() Moment {
-	if t.sent == 0 && t.waited {
+func (t *Tenure) latestGrant(faults []*Fault) Moment {
+	switch {
+	case t.sent != 0:
+		return at(t.sent)
+	case t.waited:
 		return at(t.Return.Time)
 	}
-	return at(t.grantSent())
+	return at(t.leftBy(t.Invoke, t.Return, faults).Time)
+}
+
+// leftBy is the latest moment at which what was asked of the node can have left
+// it: it goes on its way at once, unless the node was stopped.
+//
+// Counter-example to taking the invocation: a stopped node is asked for a key,
+// asks the service 1.7 s later, when it runs again, and is granted it. Its lease
+// would have been over before it began.
+func (t *Tenure) leftBy(invoke, reply Moment, faults []*Fault) Moment {
+	m := invoke
+	for _, f := range faults {
+		if f.Landed && f.stops(t.Node) && f.Start.before(reply) && m.before(f.End) {
+			m = earlier(f.End, reply)
+		}
+	}
+	return m
 }
 
 // setEntitled cuts the paper at the first thing that may have ended it.
