@@ -28,6 +28,18 @@ func TestExplored(t *testing.T) {
 			30  fault f2 server-clock clock:service end
 			200 p2 acquire
 			201 p2 acquire busy`, "pass"},
+		{"a new leader begins a dead holder's lease anew", bound, killed + `
+			100 fault f2 elect service start
+			100 fault f2 elect service landed
+			150 fault f2 elect service end
+			200 p2 acquire
+			201 p2 acquire busy`, "pass"},
+		{"once", bound, killed + `
+			100 fault f2 elect service start
+			100 fault f2 elect service landed
+			150 fault f2 elect service end
+			310 p2 acquire
+			311 p2 acquire busy`, "fail liveness/takeover"},
 		{"and nobody had declared that", head(lockspec.Leased, "takeover=50"), killed + `
 			30  fault f2 server-clock clock:service start
 			30  fault f2 server-clock clock:service landed

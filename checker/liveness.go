@@ -42,7 +42,7 @@ func (r *record) judgeTakeover(v *Verdict) {
 // takeover finds the first acquisition that was refused too late after a kill.
 func (r *record) takeover(v *Verdict, group []*Tenure, i *Tenure, kill *Fault, attempts []*attempt) {
 	landed, lease := r.latestLanding(i)
-	due := landed.plus(lease + r.header.Bounds.Takeover + r.eps(lease))
+	due := r.freeBy(landed, lease+r.header.Bounds.Takeover+r.eps(lease))
 	for _, a := range attempts {
 		refused := !a.unknown && (a.outcome == lockspec.Busy || a.outcome == lockspec.Timeout)
 		if !refused || !due.before(a.invoke) || r.othersHold(group, i, a) || r.rivalsExplain(a, attempts) {
@@ -63,6 +63,19 @@ func (r *record) takeover(v *Verdict, group []*Tenure, i *Tenure, kill *Fault, a
 		v.find(f)
 		return
 	}
+}
+
+// freeBy is when a key is due to be free that may be kept so long from the
+// moment on. A service that was struck meanwhile may begin every lease anew when
+// it has healed: a new leader does not know what the old one had last heard.
+func (r *record) freeBy(landed Moment, kept time.Duration) Moment {
+	due := landed.plus(kept)
+	for _, f := range r.faults { // in the order of their start
+		if slices.Contains(f.Targets, ServiceTarget) && f.Landed && f.Start.before(due) && landed.before(f.End) {
+			due = later(due, f.End.plus(kept))
+		}
+	}
+	return due
 }
 
 // clockSet is a fault that set the service's clock while it kept the tenure. By

@@ -70,7 +70,7 @@ func faultLine(e *history.Event, w []string) {
 	e.Origin = history.Injected
 	if hazards := map[string]lockspec.Hazard{"stall": lockspec.Pause, "flush": lockspec.Evict, "terminate": lockspec.Restart}; hazards[w[1]] != "" {
 		e.Hazard = hazards[w[1]]
-	} else if w[1] != "duplicate" && w[1] != "kill" && w[1] != "break" && w[1] != "latency" && w[1] != "delayed-write" && w[1] != "clock-step" {
+	} else if w[1] != "duplicate" && w[1] != "elect" && w[1] != "kill" && w[1] != "break" && w[1] != "latency" && w[1] != "delayed-write" && w[1] != "clock-step" {
 		e.Hazard = lockspec.Hazard(w[1])
 	}
 	if e.Phase == history.Observed {

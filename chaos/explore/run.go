@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,7 +63,7 @@ type run struct {
 	events  []history.Event
 	err     error
 
-	collected bool // by the world's only processor: nothing guards it
+	collected atomic.Bool
 }
 
 // Run plays and judges the schedule of a seed, in a bubble of its own.
@@ -96,6 +97,7 @@ func play(h *Harness, o *Options, out *Outcome) {
 		w.doors = append(w.doors, &gate{w: w})
 	}
 	r.world, r.desc = w, h.Describe(r.plan.lease)
+	r.desc.Bounds.Tolerates = max(0, r.desc.Bounds.Tolerates-w.network.slowest())
 	r.judged(out)
 	out.Virtual = w.now()
 	w.end()
@@ -227,8 +229,7 @@ func (r *run) contend() {
 // finds then. At any other time it is not allowed to, because what it preempts
 // would go on in another order.
 func (r *run) collect() {
-	if r.world.Seed%gcEvery == 0 && !r.collected {
-		r.collected = true
+	if r.world.Seed%gcEvery == 0 && r.collected.CompareAndSwap(false, true) {
 		runtime.GC()
 	}
 }

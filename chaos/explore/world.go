@@ -117,12 +117,24 @@ type network struct {
 	slow        int // one message of that many takes five times as long; 0: none
 }
 
+// slowest is how long a request and its reply may take that nothing strikes: a
+// lock bears outages beside it, and does not know how slow its world is.
+func (n network) slowest() time.Duration {
+	if n.slow > 0 {
+		return 2 * slowly * n.most
+	}
+	return 2 * n.most
+}
+
+// slowly is how many times as long a slow message takes.
+const slowly = 5
+
 func (w *World) delay() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := w.draw(w.network.least, w.network.most)
 	if w.network.slow > 0 && w.rng.IntN(w.network.slow) == 0 {
-		d *= 5
+		d *= slowly
 	}
 	return d
 }
