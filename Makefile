@@ -6,7 +6,8 @@ SHELL := bash
 GO    ?= go
 # Tools run at a version of their own: the modules require none of them.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-MODULES := . cmd/lockcheck
+NESTED  := containers reference/backends cmd/lockcheck
+MODULES := . $(NESTED)
 # The race detector needs cgo and a C compiler.
 RACE := $(shell command -v gcc >/dev/null && echo -race)
 
@@ -19,9 +20,7 @@ full: needs lint ## what is too long for every change
 	LOCKCHECK_FULL=1 $(GO) test $(RACE) -timeout 60m work
 
 needs: ## install what the tests need, where it is missing and root is at hand
-	@command -v gcc >/dev/null || { \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq gcc libc6-dev; \
-	  else echo "gcc is missing: without it the tests run, but not with the race detector" >&2; fi; }
+	@.ci/needs
 
 lint:
 	@files=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$files" || { echo "gofmt would change: $$files" >&2; exit 1; }
@@ -32,14 +31,16 @@ build: ## dist/lockcheck
 	$(GO) build -o dist/lockcheck ./cmd/lockcheck
 
 # A module of this repository that requires another at v0.0.0 cannot be tidied
-# where it stands: a copy of its go.mod gets the replacement that go.work has.
+# where it stands: a copy of its go.mod gets the replacements that go.work has.
+PATH_OF := github.com/lockcheck/lockcheck
 tidy:
 	$(GO) mod tidy
-	cd cmd/lockcheck && cp go.mod tidy.mod && cp go.sum tidy.sum \
-	  && GOWORK=off $(GO) mod edit -replace github.com/lockcheck/lockcheck=../.. tidy.mod \
-	  && GOWORK=off $(GO) mod tidy -modfile=tidy.mod \
-	  && GOWORK=off $(GO) mod edit -dropreplace github.com/lockcheck/lockcheck tidy.mod \
-	  && mv tidy.mod go.mod && mv tidy.sum go.sum
+	@root=$$PWD; for m in $(NESTED); do (cd $$m && cp go.mod tidy.mod && (cp go.sum tidy.sum 2>/dev/null || true) \
+	  && export GOWORK=off && $(GO) mod edit -replace $(PATH_OF)=$$root tidy.mod \
+	  && for n in $(NESTED); do $(GO) mod edit -replace $(PATH_OF)/$$n=$$root/$$n tidy.mod; done \
+	  && $(GO) mod tidy -modfile=tidy.mod && $(GO) mod edit -dropreplace $(PATH_OF) tidy.mod \
+	  && for n in $(NESTED); do $(GO) mod edit -dropreplace $(PATH_OF)/$$n tidy.mod; done \
+	  && mv tidy.mod go.mod && (mv tidy.sum go.sum 2>/dev/null || true)) || exit 1; done
 
 soak: ## N more of NAME, added to docs/soak.tsv
 	@.ci/soak "$(NAME)" "$(N)"
