@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,8 +20,8 @@ func newDriver(d *deps) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !strings.HasPrefix(t.url, "memory://") {
-				return exit(result.ExitUsage, "driver serves memory://HOST:PORT, not %q", args[0])
+			if !servable(t.url) || strings.HasPrefix(args[0], "up:") {
+				return exit(result.ExitUsage, "driver serves memory://HOST:PORT and redis://HOST:PORT, not %q", redact(args[0]))
 			}
 			open := func(ctx context.Context, at driver.Target) (driver.Lock, error) {
 				if at.URL == "" {
@@ -30,4 +31,10 @@ func newDriver(d *deps) *cobra.Command {
 			}
 			return driver.Serve(d.in, d.out, open)
 		}}
+}
+
+// servable says whether a driver needs no more than the URL.
+func servable(url string) bool {
+	scheme, _, _ := strings.Cut(url, "://")
+	return slices.Contains([]string{"memory", "redis", "rediss"}, scheme)
 }

@@ -5,13 +5,18 @@ go 1.26.0
 require (
 	github.com/klauspost/compress v1.20.4
 	github.com/lockcheck/lockcheck v0.0.0
+	github.com/lockcheck/lockcheck/containers v0.0.0
+	github.com/lockcheck/lockcheck/reference/backends v0.0.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
-	go.yaml.in/yaml/v3 v3.0.4
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/term v0.48.0
 )
 
 require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/redis/go-redis/v9 v9.23.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 )

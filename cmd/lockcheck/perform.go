@@ -29,6 +29,7 @@ type run struct {
 	progress *progress
 	folder   *result.Folder
 	guard    *driver.Guard
+	up       string // where what was started for the run is; empty: r.t says it
 	started  time.Time
 
 	interrupted <-chan struct{}
@@ -113,7 +114,7 @@ func (r *run) inFolder(ctx context.Context) error {
 
 // awaitInterrupt keeps what the run started up, for a look by hand.
 func (r *run) awaitInterrupt() {
-	fmt.Fprintf(r.d.err, "kept up until interrupted: %s\n", redact(or(r.t.url, r.t.text)))
+	fmt.Fprintf(r.d.err, "kept up until interrupted: %s\n", redact(or(r.up, or(r.t.url, r.t.text))))
 	<-r.interrupted
 }
 
@@ -134,7 +135,6 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 		return newInside(r.f.lease, r.t.offers), func() {}, nil
 	}
 	var closers []func()
-	var admin string
 	closed := make(chan struct{}, 1)
 	closeAll := func() {
 		select {
@@ -146,23 +146,16 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 			closers[i]()
 		}
 	}
-	if r.t.served {
-		log, err := r.log("server")
-		if err != nil {
+	at := &service{url: r.t.url}
+	if r.t.prepare != nil {
+		var err error
+		if at, err = r.t.prepare(ctx, r); err != nil {
 			return nil, nil, err
 		}
-		s, err := startServer(ctx, r.guard, log)
-		if err != nil {
-			return nil, nil, exit(result.ExitInternal, "%w", err)
-		}
-		closers = append(closers, s.close)
-		r.t.at(s.addr, r.f.lease)
-		admin = s.admin
-	} else if err := r.t.reach(ctx); err != nil {
-		return nil, nil, err
+		closers = append(closers, at.close)
 	}
 	p, err := contract.NewProcesses(ctx, contract.ProcessOptions{
-		Node:  driver.Config{Command: r.t.command, URL: r.t.url, Endpoints: r.f.endpoint, Guard: r.guard},
+		Node:  driver.Config{Command: r.t.command, URL: at.url, Endpoints: r.f.endpoint, Guard: r.guard},
 		Lease: r.f.lease,
 		Log: func(node string) io.Writer {
 			w, err := r.log(node)
@@ -176,9 +169,9 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 		closeAll()
 		return nil, nil, exit(result.ExitUnavailable, "target %s: %w", r.t.text, err)
 	}
-	if r.t.served {
-		h := newEmbedded(p, admin)
-		closers = append(closers, func() { _ = h.Close() })
+	if at.with != nil {
+		h, end := at.with(p)
+		closers = append(closers, func() { _ = end() })
 		return h, closeAll, nil
 	}
 	closers = append(closers, func() { _ = p.Close() })

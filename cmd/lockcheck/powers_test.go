@@ -27,7 +27,7 @@ func startedFor(t *testing.T, lease time.Duration) (embedded, *server) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
-	to := target{served: true}
+	to := target{}
 	to.at(s.addr, lease)
 	p, err := contract.NewProcesses(t.Context(), contract.ProcessOptions{Node: driver.Config{URL: to.url}, Lease: lease})
 	if err != nil {

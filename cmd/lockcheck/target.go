@@ -24,11 +24,11 @@ import (
 // target is what a run tests, as the command line names it.
 type target struct {
 	text    string // as it was given, for the report
-	url     string // what the drivers are told; of an embedded server, completed when it runs
-	served  bool   // an embedded server has to be started first
+	url     string // of the service; of an embedded server, completed when it runs
 	inside  bool   // inside this process, no nodes
 	offers  offers // of a lock inside this process
 	command []string
+	prepare prepare // finds or starts the service; nil: a driver knows it by itself
 }
 
 // schemeRow is one line of the table of target schemes.
@@ -42,19 +42,21 @@ const embeddedName = "embedded"
 
 // schemes is the table of target schemes.
 func schemes() []schemeRow {
-	return []schemeRow{
+	rows := []schemeRow{
 		{embeddedName, "the memory backend behind a loopback port, in a child process; the default", func(string) (target, error) {
-			return target{text: embeddedName, served: true}, nil
+			return target{text: embeddedName, prepare: embeddedService}, nil
 		}},
 		{"memory://", "the memory backend inside this process; contract only; with readers, permits or an owner that acquires again: " + offersForm, memoryTarget},
 		{"memory://HOST:PORT", "a served memory backend", nil},
 		{"broken://NAME", "a deliberately broken lock, see list broken", brokenTarget},
 		{"exec:COMMAND", "a driver program, one process for each node", execTarget},
 	}
+	return append(append(rows, redisForms()...), upForms()...)
 }
 
-// secret is the password of a URL, wherever it stands in a text.
-var secret = regexp.MustCompile(`(://[^:/@\s]*):[^@\s]*@`)
+// secret is the password of a URL, wherever it stands in a text. It goes on to
+// the last @, for one that was not escaped may hold others.
+var secret = regexp.MustCompile(`(://[^:/@\s]*):\S*@`)
 
 // redact hides passwords: what is told of a target is told to anybody.
 func redact(text string) string { return secret.ReplaceAllString(text, "$1:***@") }
@@ -104,7 +106,7 @@ func memoryTarget(rest string) (target, error) {
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strings.Contains(host, "@") {
 		return target{}, exit(result.ExitUsage, "%s: the form is memory://HOST:PORT", redact("memory://"+rest))
 	}
-	return target{url: "memory://" + rest}, nil
+	return target{url: "memory://" + rest, prepare: reachService}, nil
 }
 
 func brokenTarget(name string) (target, error) {
@@ -115,7 +117,7 @@ func brokenTarget(name string) (target, error) {
 		}
 		return target{}, exit(result.ExitUsage, "%w; %s", err, nearest(name, names))
 	}
-	return target{url: "broken://" + name, served: true}, nil
+	return target{url: "broken://" + name, prepare: embeddedService}, nil
 }
 
 func execTarget(command string) (target, error) {
@@ -143,21 +145,6 @@ func (t *target) at(addr string, lease time.Duration) {
 		q.Set("at", addr)
 	}
 	t.url += "?" + q.Encode()
-}
-
-// reach says whether something listens where the target is; a target that is a
-// command is asked for by its hello.
-func (t *target) reach(ctx context.Context) error {
-	addr, found := strings.CutPrefix(t.url, "memory://")
-	if !found || t.served {
-		return nil
-	}
-	d := net.Dialer{Timeout: 2 * time.Second}
-	c, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return exit(result.ExitUnavailable, "target %s: nothing answers there: %w", t.text, err)
-	}
-	return c.Close()
 }
 
 // lock is one node's way to a built-in target: an engine that its processes
@@ -212,20 +199,22 @@ func openLock(_ context.Context, at driver.Target) (driver.Lock, error) {
 	}
 	switch u.Scheme {
 	case "memory":
-		return newLock(u, u.Host, broken.Lock{})
+		return newLock(u, memory.Dial(u.Host, nil), broken.Lock{})
+	case "redis", "rediss":
+		return openRedis(u)
 	case "broken":
 		b, err := broken.Find(u.Host)
 		if err != nil {
 			return nil, err
 		}
-		return newLock(u, u.Query().Get("at"), b)
+		return newLock(u, memory.Dial(u.Query().Get("at"), nil), b)
 	}
 	return nil, fmt.Errorf("%w: this driver serves no %q", lockspec.ErrConfig, at.URL)
 }
 
-// newLock makes an engine over the server at the address. Of a lease that the
-// URL names it can promise which outages it survives.
-func newLock(u *url.URL, addr string, wrong broken.Lock) (driver.Lock, error) {
+// newLock makes an engine over a way to a service. Of a lease that the URL names
+// it can promise which outages it survives.
+func newLock(u *url.URL, b reference.Backend, wrong broken.Lock) (driver.Lock, error) {
 	clock := fakeclock.NewView(fakeclock.Real())
 	o := reference.Options{Clock: clock}
 	if text := u.Query().Get("lease"); text != "" {
@@ -234,7 +223,7 @@ func newLock(u *url.URL, addr string, wrong broken.Lock) (driver.Lock, error) {
 			return nil, fmt.Errorf("%w: lease: %w", lockspec.ErrConfig, err)
 		}
 	}
-	e, err := reference.New(wrong.Wrap(memory.Dial(addr, nil)), &o)
+	e, err := reference.New(wrong.Wrap(b), &o)
 	if err != nil {
 		return nil, err
 	}

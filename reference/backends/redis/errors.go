@@ -15,38 +15,39 @@ import (
 // meaning is one line of the table of what a server's error means for a lock.
 // All of these are told before the command did anything.
 type meaning struct {
-	begins string
-	kind   error
-	means  string
+	begins  string
+	kind    error
+	setting string // that is wrong, as a URL has it; empty: none is
+	means   string
 }
 
 // meanings is the table. BUSY is about a script that runs too long, not about
 // a lock, and an outage must never be told as contention.
 var meanings = []meaning{
-	{"WRONGPASS", lockspec.ErrConfig, "the server refuses the user or the password"},
-	{"NOAUTH", lockspec.ErrConfig, "the server wants a password and was given none"},
-	{"NOPERM", lockspec.ErrConfig, "the user may not do what a lock needs"},
-	{"DENIED", lockspec.ErrConfig, "the server is in protected mode"},
-	{"ERR AUTH", lockspec.ErrConfig, "a password was given, and the server has none"},
-	{"ERR Client sent AUTH", lockspec.ErrConfig, "a password was given, and the server has none"},
-	{"ERR DB index is out of range", lockspec.ErrConfig, "there is no database of that number"},
-	{"ERR invalid DB index", lockspec.ErrConfig, "there is no database of that number"},
-	{"ERR SELECT is not allowed", lockspec.ErrConfig, "a cluster has database 0 only"},
-	{"ERR unknown command", lockspec.ErrUnsupported, "the server lacks a command that a lock needs"},
-	{"WRONGTYPE", lockspec.ErrConfig, "under the key is something that is no lock"},
-	{"TOKENS", lockspec.ErrConfig, "the counter of the key was overwritten with a number that cannot rise"},
-	{"MOVED", lockspec.ErrConfig, "the server is one node of a cluster, which takes a client for clusters"},
-	{"CROSSSLOT", lockspec.ErrConfig, "the keys of one lock are on two nodes"},
-	{"ASK", lockspec.ErrUnavailable, "the key is being moved to another node"},
-	{"TRYAGAIN", lockspec.ErrUnavailable, "the key is being moved to another node"},
-	{"CLUSTERDOWN", lockspec.ErrUnavailable, "the cluster does not serve the key"},
-	{"MASTERDOWN", lockspec.ErrUnavailable, "the replica has lost its primary"},
-	{"LOADING", lockspec.ErrUnavailable, "the server is still loading its data"},
-	{"BUSY ", lockspec.ErrUnavailable, "the server is busy with a script"},
-	{"OOM", lockspec.ErrUnavailable, "the server is out of memory"},
-	{"MISCONF", lockspec.ErrUnavailable, "the server cannot write to its disk"},
-	{"NOREPLICAS", lockspec.ErrUnavailable, "the server has too few good replicas"},
-	{"ERR max number of clients", lockspec.ErrUnavailable, "the server has too many clients"},
+	{"WRONGPASS", lockspec.ErrConfig, "USER:PASSWORD", "the server refuses the user or the password"},
+	{"NOAUTH", lockspec.ErrConfig, "USER:PASSWORD", "the server wants a password and was given none"},
+	{"NOPERM", lockspec.ErrConfig, "USER", "the user may not do what a lock needs"},
+	{"DENIED", lockspec.ErrConfig, "", "the server is in protected mode"},
+	{"ERR AUTH", lockspec.ErrConfig, "PASSWORD", "a password was given, and the server has none"},
+	{"ERR Client sent AUTH", lockspec.ErrConfig, "PASSWORD", "a password was given, and the server has none"},
+	{"ERR DB index is out of range", lockspec.ErrConfig, "DB", "there is no database of that number"},
+	{"ERR invalid DB index", lockspec.ErrConfig, "DB", "there is no database of that number"},
+	{"ERR SELECT is not allowed", lockspec.ErrConfig, "DB", "a cluster has database 0 only"},
+	{"ERR unknown command", lockspec.ErrUnsupported, "", "the server lacks a command that a lock needs"},
+	{"WRONGTYPE", lockspec.ErrConfig, "", "under the key is something that is no lock"},
+	{"TOKENS", lockspec.ErrConfig, "", "the counter of the key was overwritten with a number that cannot rise"},
+	{"MOVED", lockspec.ErrConfig, "HOST:PORT", "the server is one node of a cluster, which takes a client for clusters"},
+	{"CROSSSLOT", lockspec.ErrConfig, "", "the keys of one lock are on two nodes"},
+	{"ASK", lockspec.ErrUnavailable, "", "the key is being moved to another node"},
+	{"TRYAGAIN", lockspec.ErrUnavailable, "", "the key is being moved to another node"},
+	{"CLUSTERDOWN", lockspec.ErrUnavailable, "", "the cluster does not serve the key"},
+	{"MASTERDOWN", lockspec.ErrUnavailable, "", "the replica has lost its primary"},
+	{"LOADING", lockspec.ErrUnavailable, "", "the server is still loading its data"},
+	{"BUSY ", lockspec.ErrUnavailable, "", "the server is busy with a script"},
+	{"OOM", lockspec.ErrUnavailable, "", "the server is out of memory"},
+	{"MISCONF", lockspec.ErrUnavailable, "", "the server cannot write to its disk"},
+	{"NOREPLICAS", lockspec.ErrUnavailable, "", "the server has too few good replicas"},
+	{"ERR max number of clients", lockspec.ErrUnavailable, "", "the server has too many clients"},
 }
 
 // translate says in the words of the contract why a call of the server failed.
@@ -73,7 +74,7 @@ func (b *Backend) refusal(said goredis.Error) error {
 	}
 	for _, m := range meanings {
 		if strings.HasPrefix(text, m.begins) {
-			return refused(m.kind, m.means, said)
+			return &Refusal{m.kind, m.setting, m.means, said}
 		}
 	}
 	return fmt.Errorf("%w: %w", lockspec.ErrUnavailable, said)
@@ -84,23 +85,22 @@ func (b *Backend) refusal(said goredis.Error) error {
 // server, and no retry turns it into the right one.
 func (b *Backend) readonly(said goredis.Error) error {
 	if b.primary.Load() {
-		return refused(lockspec.ErrUnavailable, "the server has become a replica", said)
+		return &Refusal{lockspec.ErrUnavailable, "", "the server has become a replica", said}
 	}
-	return refused(lockspec.ErrConfig, "the server is a replica; locks are taken at its primary", said)
+	return &Refusal{lockspec.ErrConfig, "HOST:PORT", "the server is a replica; locks are taken at its primary", said}
 }
 
 // Refusal is a server's answer that it did nothing, in the words of the
 // contract. It matches Kind, what the server said, and reference.ErrNotSent:
 // there is nothing to clean up, no more than after a request that never left.
 type Refusal struct {
-	Kind  error  // one of lockspec's
-	Means string // for people
-	Said  error  // the server's own words, which may quote keys
+	Kind    error  // one of lockspec's
+	Setting string // that is wrong, as [Form] has it; empty: none is
+	Means   string // for people
+	Said    error  // the server's own words, which may quote keys
 }
 
 func (e *Refusal) Error() string { return e.Kind.Error() + ": " + e.Means }
 
 // Unwrap gives the kind and what the server said.
 func (e *Refusal) Unwrap() []error { return []error{e.Kind, e.Said, reference.ErrNotSent} }
-
-func refused(kind error, means string, said error) error { return &Refusal{kind, means, said} }
