@@ -40,7 +40,7 @@ tidy:
 	  && for n in $(NESTED); do $(GO) mod edit -replace $(PATH_OF)/$$n=$$root/$$n tidy.mod; done \
 	  && $(GO) mod tidy -modfile=tidy.mod && $(GO) mod edit -dropreplace $(PATH_OF) tidy.mod \
 	  && for n in $(NESTED); do $(GO) mod edit -dropreplace $(PATH_OF)/$$n tidy.mod; done \
-	  && mv tidy.mod go.mod && (mv tidy.sum go.sum 2>/dev/null || true)) || exit 1; done
+	  && sed -i 's/ v0.0.0-00010101000000-000000000000/ v0.0.0/' tidy.mod && mv tidy.mod go.mod && (mv tidy.sum go.sum 2>/dev/null || true)) || exit 1; done
 
 soak: ## N more of NAME, added to docs/soak.tsv
 	@.ci/soak "$(NAME)" "$(N)"

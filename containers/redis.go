@@ -70,7 +70,7 @@ func (o *RedisOptions) config(folder string, port int) string {
 	lines := []string{
 		"bind 127.0.0.1", fmt.Sprintf("port %d", port), fmt.Sprintf("dir %q", folder),
 		"daemonize no", `logfile ""`, `save ""`, "appendonly no",
-		"maxmemory-policy noeviction",
+		"maxmemory-policy noeviction", "repl-diskless-sync-delay 0",
 	}
 	if o.Persist {
 		lines = append(lines, "appendonly yes", "appendfsync always")

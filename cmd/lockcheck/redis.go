@@ -90,6 +90,7 @@ func redisService(ctx context.Context, r *run) (*service, error) {
 }
 
 func look(ctx context.Context, b *redis.Backend) (*redis.Server, error) {
+	redis.Quiet()
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	return b.Look(ctx)

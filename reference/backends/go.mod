@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/lockcheck/lockcheck v0.0.0
+	github.com/lockcheck/lockcheck/containers v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 )
 

@@ -193,7 +193,8 @@ func (f *Faults) OpenAt(ctx context.Context, what contract.Misdirection) (locksp
 	var err error
 	switch what {
 	case contract.WrongCredentials:
-		o.Password = rand.Text()
+		// A server without passwords lets its default user in with any.
+		o.Username, o.Password = "lockcheck-nobody", rand.Text()
 	case contract.ReadOnly:
 		o.Username, o.Password = "lockcheck-reader", rand.Text()
 		err = f.admin.Do(ctx, "ACL", "SETUSER", o.Username, "reset", "on", ">"+o.Password, "~*", "+@read", "+ping").Err()

@@ -20,8 +20,9 @@ type Server struct {
 	Name     string // redis or valkey
 	Version  string
 	Policy   string // maxmemory-policy; empty: not told
-	Replica  bool
-	Replicas int // connected to it
+	Primary  bool   // it said so
+	Replica  bool   // it said so
+	Replicas int    // connected to it
 
 	SetNXGet bool // SET with NX and GET (Redis 7.0)
 	IFEQ     bool // SET with IFEQ (Redis 8.4, Valkey 8.1)
@@ -86,7 +87,7 @@ func (b *Backend) greet(ctx context.Context, c *goredis.Conn) error {
 		return err
 	}
 	b.server.Store(s)
-	if !s.Replica {
+	if s.Primary {
 		b.primary.Store(true)
 	}
 	for _, text := range s.Warnings() {
@@ -159,8 +160,8 @@ func (s *Server) readRole(role *goredis.Cmd) {
 	if err != nil || len(parts) == 0 {
 		return
 	}
-	s.Replica = parts[0] == "slave"
-	if replicas, ok := parts[len(parts)-1].([]any); ok && parts[0] == "master" {
+	s.Primary, s.Replica = parts[0] == "master", parts[0] == "slave"
+	if replicas, ok := parts[len(parts)-1].([]any); ok && s.Primary {
 		s.Replicas = len(replicas)
 	}
 }
@@ -172,3 +173,11 @@ func (s *Server) ClassOf() lockspec.Class {
 	}
 	return lockspec.Leased
 }
+
+// Quiet keeps go-redis from writing to standard error, in the whole program:
+// what it has to say, errors say too. It is for commands, not for libraries.
+func Quiet() { goredis.SetLogger(silence{}) }
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
