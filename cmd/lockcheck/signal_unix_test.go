@@ -40,6 +40,10 @@ func TestSignals(t *testing.T) {
 			for n := range moments() {
 				t.Run(strconv.Itoa(n), func(t *testing.T) { strike(t, binary, sig) })
 			}
+			t.Run("redis", func(t *testing.T) {
+				ownRedis(t, nil) // skips where there is none
+				strike(t, binary, sig, "up:redis")
+			})
 		})
 	}
 }
@@ -55,10 +59,10 @@ func build(t *testing.T) string {
 
 // strike runs the binary, ends it at a random moment, and looks at what is
 // left. Everything of a run carries the run's own mark in its environment.
-func strike(t *testing.T, binary string, sig syscall.Signal) {
+func strike(t *testing.T, binary string, sig syscall.Signal, target ...string) {
 	dir, tmp := t.TempDir(), t.TempDir()
 	mark := fmt.Sprintf("LOCKCHECK_TEST_MARK=%d-%d", os.Getpid(), rand.Int64())
-	cmd := exec.Command(binary, "run", "--runs", dir, "--lease", "500ms")
+	cmd := exec.Command(binary, append([]string{"run", "--runs", dir, "--lease", "500ms"}, target...)...)
 	cmd.Env = append(os.Environ(), mark, "TMPDIR="+tmp)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs

@@ -143,11 +143,8 @@ func TestWait(t *testing.T) {
 	if s.Replicas != 1 || s.ClassOf() != lockspec.ReplicatedLease || len(s.Warnings()) != 1 {
 		t.Errorf("%+v", s)
 	}
-	r, err := backend(t, addr, nil).Look(t.Context())
-	must(t, err)
-	if !r.Replica {
-		t.Errorf("%+v", r)
-	}
+	_, err = backend(t, addr, nil).Look(t.Context())
+	expect(t, "a look at the replica", err, lockspec.ErrConfig)
 }
 
 func awaitReplica(t *testing.T, l *lab) {
@@ -172,12 +169,11 @@ func TestFailover(t *testing.T) {
 	awaitReplica(t, l)
 	b := backend(t, l.Addr(), nil)
 	replica.do(t, "REPLICAOF", "127.0.0.1", "1") // it keeps what it has and hears no more
-	var last int64
 	for range 3 {
-		last = grant(t, b, claim("k", "a"))
+		grant(t, b, claim("k", "a"))
 		must(t, b.Release(t.Context(), claim("k", "a")))
 	}
-	last = grant(t, b, claim("k", "a"))
+	last := grant(t, b, claim("k", "a"))
 	must(t, l.Kill())
 	replica.do(t, "REPLICAOF", "NO", "ONE")
 	if next := grant(t, backend(t, replica.Addr(), nil), claim("k", "b")); next <= last {
@@ -360,10 +356,41 @@ func TestNative(t *testing.T) {
 					expect(t, op, err, nil)
 				}
 			}
-			_, err := b.Look(t.Context())
-			must(t, err)
+			_, _ = b.Look(t.Context()) // it gets to know the server
 			check("renewal", b.Renew, test.renew)
 			check("release", b.Release, test.release)
 		})
 	}
+}
+
+// TestPing: a server that stands still because of a fault of ours is no sign of
+// a stall; one that stands still by itself gives no sign of life.
+func TestPing(t *testing.T) {
+	l := newLab(t, nil)
+	f, _ := proxied(t, l, nil)
+	ping := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		return f.Ping(ctx)
+	}
+	expect(t, "a server that runs", ping(), nil)
+	must(t, f.Stop(t.Context()))
+	expect(t, "a server that we stopped", ping(), lockspec.ErrUnsupported)
+	must(t, f.Continue(t.Context()))
+	expect(t, "a server that goes on", ping(), nil)
+	must(t, f.Restart(t.Context()))
+	expect(t, "a server that was started anew", ping(), nil)
+	must(t, l.Pause())
+	if err := ping(); err == nil || errors.Is(err, lockspec.ErrUnsupported) {
+		t.Errorf("a server that stands still: %v", err)
+	}
+	must(t, l.Resume())
+
+	asked := make(chan error, 1)
+	must(t, l.Pause())
+	go func() { asked <- f.Ping(t.Context()) }()
+	time.Sleep(20 * time.Millisecond)
+	must(t, f.Stop(t.Context())) // while it is asked
+	expect(t, "a question that a fault of ours overtook", <-asked, lockspec.ErrUnsupported)
+	must(t, f.Continue(t.Context()))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -33,6 +34,10 @@ type Faults struct {
 	opts   Options
 	relay  *relay.Relay
 	admin  *goredis.Client
+
+	silence silence
+	mu      sync.Mutex
+	resumed func() // ends the silence of a pause; nil: there is none
 }
 
 var _ interface {
@@ -44,6 +49,7 @@ var _ interface {
 	contract.Inspector
 	contract.Emptier
 	contract.Misdirector
+	contract.Pinger
 } = (*Faults)(nil)
 
 // adminLimit bounds one call by the harness itself.
@@ -103,6 +109,7 @@ func (f *Faults) Evict(ctx context.Context, key string) error {
 
 // Restart implements contract.Restarter.
 func (f *Faults) Restart(ctx context.Context) error {
+	defer f.silence.begin()()
 	if err := f.server.Restart(ctx); err != nil {
 		return err
 	}
@@ -111,10 +118,26 @@ func (f *Faults) Restart(ctx context.Context) error {
 }
 
 // Stop implements contract.Stopper: the server's process stands still.
-func (f *Faults) Stop(context.Context) error { return f.server.Pause() }
+func (f *Faults) Stop(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.resumed == nil {
+		f.resumed = f.silence.begin()
+	}
+	return f.server.Pause()
+}
 
 // Continue implements contract.Stopper.
-func (f *Faults) Continue(context.Context) error { return f.server.Resume() }
+func (f *Faults) Continue(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.server.Resume()
+	if err == nil && f.resumed != nil {
+		f.resumed()
+		f.resumed = nil
+	}
+	return err
+}
 
 // Inspect implements contract.Inspector.
 func (f *Faults) Inspect(ctx context.Context, key string) ([]contract.Holder, error) {

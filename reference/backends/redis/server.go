@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/reference"
 )
 
 // Server is what is known of one server. What it can do is found by trying:
@@ -60,9 +62,18 @@ func (s *Server) Warnings() []string {
 	return all
 }
 
-// Look reaches the server and tells what is known of it.
+// Look reaches the server, takes and gives back a key of its own, and tells
+// what is known of the server; nil: it tells nothing of itself. An error says
+// why no lock can be had there.
 func (b *Backend) Look(ctx context.Context) (*Server, error) {
-	if err := b.client.Ping(ctx).Err(); err != nil {
+	c := reference.Claim{Key: probeKey + rand.Text(), Owner: rand.Text(), Lease: time.Second, Count: 1}
+	if _, err := b.Attempt(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := b.Release(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := b.client.Del(ctx, b.opts.fenceKey(c.Key)).Err(); err != nil {
 		return nil, b.translate(err)
 	}
 	return b.server.Load(), nil
@@ -176,8 +187,8 @@ func (s *Server) ClassOf() lockspec.Class {
 
 // Quiet keeps go-redis from writing to standard error, in the whole program:
 // what it has to say, errors say too. It is for commands, not for libraries.
-func Quiet() { goredis.SetLogger(silence{}) }
+func Quiet() { goredis.SetLogger(nobody{}) }
 
-type silence struct{}
+type nobody struct{}
 
-func (silence) Printf(context.Context, string, ...any) {}
+func (nobody) Printf(context.Context, string, ...any) {}
