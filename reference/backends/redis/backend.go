@@ -19,6 +19,7 @@ type Backend struct {
 	client  *goredis.Client
 	server  atomic.Pointer[Server] // that the newest connection reached
 	primary atomic.Bool            // a primary was reached at this address
+	workers workers
 }
 
 var _ reference.Backend = (*Backend)(nil)
@@ -30,7 +31,7 @@ func New(addr string, opts *Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{opts: o}
+	b := &Backend{opts: o, workers: newWorkers()}
 	b.client = goredis.NewClient(&goredis.Options{
 		Addr: addr, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Dialer: o.Dial,
 		PoolSize: o.PoolSize, DialTimeout: callLimit, ReadTimeout: callLimit, WriteTimeout: callLimit,
@@ -71,7 +72,10 @@ func (b *Backend) Describe() lockspec.Description {
 func (b *Backend) Timing() reference.Timing { return reference.Expiring(b.opts.Lease) }
 
 // Close implements reference.Backend.
-func (b *Backend) Close() error { return b.client.Close() }
+func (b *Backend) Close() error {
+	b.workers.close()
+	return b.client.Close()
+}
 
 // Attempt implements reference.Backend.
 func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Grant, error) {
@@ -79,7 +83,7 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	if b.opts.Unfenced {
 		attempt = b.attemptPlain
 	}
-	token, err := bounded(ctx, c.Lease, func(ctx context.Context) (int64, error) { return attempt(ctx, c) })
+	token, err := bounded(ctx, &b.workers, c.Lease, func(ctx context.Context) (int64, error) { return attempt(ctx, c) })
 	if err != nil {
 		return reference.Grant{}, err
 	}
@@ -128,7 +132,7 @@ func (b *Backend) busy(err error) error {
 
 // Renew implements reference.Backend.
 func (b *Backend) Renew(ctx context.Context, c reference.Claim) error {
-	_, err := bounded(ctx, c.Lease, func(ctx context.Context) (int, error) { return 0, b.renew(ctx, c) })
+	_, err := bounded(ctx, &b.workers, c.Lease, func(ctx context.Context) (int, error) { return 0, b.renew(ctx, c) })
 	return err
 }
 
@@ -145,7 +149,7 @@ func (b *Backend) renew(ctx context.Context, c reference.Claim) error {
 
 // Release implements reference.Backend.
 func (b *Backend) Release(ctx context.Context, c reference.Claim) error {
-	_, err := bounded(ctx, c.Lease, func(ctx context.Context) (int, error) { return 0, b.release(ctx, c) })
+	_, err := bounded(ctx, &b.workers, c.Lease, func(ctx context.Context) (int, error) { return 0, b.release(ctx, c) })
 	return err
 }
 
@@ -204,32 +208,3 @@ func (b *Backend) unheld(err error) error {
 
 // millis rounds up: the service must not promise less than the holder relies on.
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
-
-// bounded runs f until ctx ends. Then f is left alone and not waited for: the
-// client heeds no cancellation while it reads, and takes the deadline of a
-// context for one of this machine's clock, which an engine's need not be. What
-// f still does ends with the lease that it is about, at the latest with
-// callLimit.
-func bounded[T any](ctx context.Context, lease time.Duration, f func(context.Context) (T, error)) (T, error) {
-	within, cancel := context.WithTimeout(context.Background(), min(callLimit, max(lease, leastLimit)))
-	type reply struct {
-		value T
-		err   error
-	}
-	done := make(chan reply, 1)
-	go func() {
-		defer cancel()
-		v, err := f(within)
-		done <- reply{v, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var zero T
-		return zero, ctx.Err()
-	}
-}
-
-// leastLimit is enough for a call of a server that answers, dialling included.
-const leastLimit = 250 * time.Millisecond
