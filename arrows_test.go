@@ -36,6 +36,7 @@ var rooms = []struct {
 	{"chaos/explore", []string{"lockspec", "lockspec/workload", "lockspec/contract", "checker/history", "checker", "reports/result", "fakeclock", "chaos"}},
 	{"reference/simulated", []string{"lockspec", "fakeclock", "reference", "reference/memory", "chaos/explore"}},
 	{"reference/broken", []string{"lockspec", "fakeclock", "reference"}},
+	{"reference/backends/redlock", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/redis"}},
 	{"containers", []string{"lockspec", "lockspec/driver"}},
 	{"reference/backends/redis/relay", []string{"lockspec"}},
 	{"reference/backends/redis", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/redis/relay"}},

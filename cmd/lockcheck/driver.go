@@ -21,7 +21,7 @@ func newDriver(d *deps) *cobra.Command {
 				return err
 			}
 			if !servable(t.url) || strings.HasPrefix(args[0], "up:") {
-				return exit(result.ExitUsage, "driver serves memory://HOST:PORT and redis://HOST:PORT, not %q", redact(args[0]))
+				return exit(result.ExitUsage, "driver serves memory://HOST:PORT, redis:// and redlock://, not %q", redact(args[0]))
 			}
 			open := func(ctx context.Context, at driver.Target) (driver.Lock, error) {
 				if at.URL == "" {
@@ -36,5 +36,5 @@ func newDriver(d *deps) *cobra.Command {
 // servable says whether a driver needs no more than the URL.
 func servable(url string) bool {
 	scheme, _, _ := strings.Cut(url, "://")
-	return slices.Contains([]string{"memory", "redis", "rediss"}, scheme)
+	return slices.Contains([]string{"memory", "redis", "rediss", "redlock"}, scheme)
 }

@@ -22,8 +22,9 @@ import (
 // redisForms are the rows of the table of targets.
 func redisForms() []schemeRow {
 	return []schemeRow{
-		{"redis://HOST:PORT/DB", "a Redis or Valkey; rediss:// with TLS", redisTarget("redis")},
-		{"rediss://HOST:PORT/DB", "", redisTarget("rediss")},
+		{"redis://HOST:PORT/DB", "a Redis or Valkey; with TLS: rediss://", redisTarget("redis")},
+		{"rediss://HOST:PORT/DB", "the same", redisTarget("rediss")},
+		{"redlock://HOST:PORT,HOST:PORT,HOST:PORT/DB", "a majority of independent Redis or Valkey", redlockTarget},
 	}
 }
 
@@ -68,10 +69,7 @@ func redisService(ctx context.Context, r *run) (*service, error) {
 	if err != nil {
 		return nil, exit(result.ExitUsage, "target %s: %w", r.t.text, err)
 	}
-	if o.Prefix == "" {
-		o.Prefix = redis.DefaultPrefix
-	}
-	o.Prefix += "run-" + rand.Text()[:8] + ":"
+	o.Prefix = runPrefix(o.Prefix)
 	add := url.Values{"prefix": {o.Prefix}}
 	b, err := redis.New(addr, o)
 	if err != nil {
@@ -87,6 +85,11 @@ func redisService(ctx context.Context, r *run) (*service, error) {
 		add.Set("class", string(known.ClassOf()))
 	}
 	return &service{url: r.redisURL(addr, add), close: func() { r.sweep(b) }}, nil
+}
+
+// runPrefix is a prefix for the keys of one run, below the user's.
+func runPrefix(prefix string) string {
+	return or(prefix, redis.DefaultPrefix) + "run-" + rand.Text()[:8] + ":"
 }
 
 func look(ctx context.Context, b *redis.Backend) (*redis.Server, error) {

@@ -63,6 +63,7 @@ type upRow struct {
 func ups() []upRow {
 	return []upRow{
 		{"redis", "a Redis or Valkey, a program on PATH", upRedisTarget},
+		{"redlock", "three of them", upRedlockTarget},
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/redlock"
 	"github.com/lockcheck/lockcheck/reference/broken"
 	"github.com/lockcheck/lockcheck/reference/memory"
 	"github.com/lockcheck/lockcheck/reports/result"
@@ -190,6 +191,9 @@ func (shared) Close() error { return nil }
 
 // openLock opens the lock that a driver of this program is told to serve.
 func openLock(_ context.Context, at driver.Target) (driver.Lock, error) {
+	if strings.HasPrefix(at.URL, redlock.Scheme) { // which names more hosts than a URL has
+		return openRedlock(at.URL)
+	}
 	u, err := url.Parse(at.URL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", lockspec.ErrConfig, err)

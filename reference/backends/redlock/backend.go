@@ -21,7 +21,7 @@ type Options struct {
 	// replicas have no meaning here.
 	Server redis.Options
 	// ServerTimeout bounds what one server may take for one answer; default: an
-	// eighth of the lease, and no less than 50 ms. It must be small against
+	// eighth of the lease, and no less than 150 ms. It must be small against
 	// the lease, for what it takes is taken from it.
 	ServerTimeout time.Duration
 

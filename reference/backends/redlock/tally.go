@@ -29,8 +29,8 @@ func (b *Backend) ask(lease time.Duration, call func(context.Context, *redis.Bac
 	return answers
 }
 
-// leastTimeout is enough for a server that answers, on a busy machine.
-const leastTimeout = 50 * time.Millisecond
+// leastTimeout is enough for a server that answers, on a busy machine, a new connection included.
+const leastTimeout = 150 * time.Millisecond
 
 // bounded bounds one call of one server. It does not end with the caller: who
 // has a quorum does not wait for the rest, and the rest is asked all the same.
