@@ -18,7 +18,8 @@ type Backend struct {
 	opts    Options
 	client  *goredis.Client
 	server  atomic.Pointer[Server] // that the newest connection reached
-	primary atomic.Bool            // a primary was reached at this address
+	probing atomic.Bool
+	primary atomic.Bool // a primary was reached at this address
 	workers workers
 }
 

@@ -94,6 +94,10 @@ func (b *Backend) greet(ctx context.Context, c *goredis.Conn) error {
 	if known := b.server.Load(); known != nil && known.RunID == s.RunID {
 		return nil
 	}
+	if !b.probing.CompareAndSwap(false, true) {
+		return nil // another connection gets to know it; one of many is enough
+	}
+	defer b.probing.Store(false)
 	if err := s.probe(ctx, c, b.opts.lockKey(probeKey+rand.Text())); err != nil {
 		return err
 	}

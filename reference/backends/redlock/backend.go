@@ -20,9 +20,9 @@ type Options struct {
 	// Server is how each server is reached. Fencing, class and waiting for
 	// replicas have no meaning here.
 	Server redis.Options
-	// ServerTimeout bounds what one server may take for one answer; default: an
-	// eighth of the lease, and no less than 150 ms. It must be small against
-	// the lease, for what it takes is taken from it.
+	// ServerTimeout bounds what one server may take for one answer; default: a
+	// quarter of the lease, and no less than 200 ms. What it takes is taken from
+	// the lease, but only where a quorum has to wait for it.
 	ServerTimeout time.Duration
 
 	_ struct{}
@@ -55,6 +55,9 @@ func New(addrs []string, opts *Options) (*Backend, error) {
 	}
 	o := b.opts.Server
 	o.Unfenced = true
+	if o.PoolSize == 0 {
+		o.PoolSize = poolSize
+	}
 	for _, addr := range addrs {
 		s, err := redis.New(addr, &o)
 		if err != nil {
@@ -64,6 +67,10 @@ func New(addrs []string, opts *Options) (*Backend, error) {
 	}
 	return b, nil
 }
+
+// poolSize is the default of connections to each server. A burst of tries waits
+// less for a connection that is there than for many that are made at once.
+const poolSize = 8
 
 func (b *Backend) validate(addrs []string) error {
 	different := slices.Compact(slices.Sorted(slices.Values(addrs)))

@@ -30,7 +30,7 @@ func (b *Backend) ask(lease time.Duration, call func(context.Context, *redis.Bac
 }
 
 // leastTimeout is enough for a server that answers, on a busy machine, a new connection included.
-const leastTimeout = 150 * time.Millisecond
+const leastTimeout = 200 * time.Millisecond
 
 // bounded bounds one call of one server. It does not end with the caller: who
 // has a quorum does not wait for the rest, and the rest is asked all the same.
@@ -41,7 +41,7 @@ func (b *Backend) bounded(lease time.Duration) (context.Context, context.CancelF
 func (b *Backend) boundedBy(ctx context.Context, lease time.Duration) (context.Context, context.CancelFunc) {
 	limit := b.opts.ServerTimeout
 	if limit == 0 {
-		limit = max(lease/8, leastTimeout)
+		limit = max(lease/4, leastTimeout)
 	}
 	return context.WithTimeout(ctx, limit)
 }
@@ -114,9 +114,11 @@ func reason(err error) reference.Reason {
 // lost is how many servers do not have the vote.
 func (t *tally) lost() int { return t.expired + t.taken }
 
-// decidedAgainst: the servers that are left cannot make a quorum any more.
+// decidedAgainst: a quorum cannot be had any more, and it is clear why. Where
+// some servers are busy and some silent, the others tell.
 func (t *tally) decidedAgainst(b *Backend) bool {
-	return t.busy+t.configs+t.unsure > len(b.servers)-b.quorum()
+	minority := len(b.servers) - b.quorum()
+	return t.busy > minority || t.configs > minority || t.unsure > minority
 }
 
 // refusal is why an attempt failed. Only votes of others make it busy: a
