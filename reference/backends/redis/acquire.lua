@@ -7,6 +7,7 @@
 -- lost; microseconds fit the 53 bits of a Lua number until the year 2255.
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
+  redis.call('GETEX', KEYS[1]) -- refused by a replica
   return false
 end
 local last = redis.call('GET', KEYS[2])

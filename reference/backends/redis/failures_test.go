@@ -108,10 +108,11 @@ func TestReplica(t *testing.T) {
 
 	b := backend(t, l.Addr(), nil)
 	grant(t, b, claim("k", "a"))
+	grant(t, b, claim("k3", "x"))
 	_, port, _ := net.SplitHostPort(addr)
 	l.do(t, "REPLICAOF", "127.0.0.1", port)
 	for what, err := range map[string]error{
-		"attempt": attempt(t, b, claim("k2", "a")), "renewal": b.Renew(t.Context(), claim("k", "a")), "release": b.Release(t.Context(), claim("k", "a")),
+		"attempt": attempt(t, b, claim("k2", "a")), "attempt of a held key": attempt(t, b, claim("k3", "a")), "renewal": b.Renew(t.Context(), claim("k", "a")), "release": b.Release(t.Context(), claim("k", "a")),
 	} {
 		expect(t, what+" at a primary that was demoted", err, lockspec.ErrUnavailable)
 	}

@@ -11,6 +11,12 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
+// Where a script would end without a write, it reads the lock with GETEX, which
+// counts as one (Redis 6.2): a replica refuses it. With GET alone, a primary
+// that was demoted would answer from data that may be old or half loaded, that a
+// lock is busy, or lost. No acquisition writes before its SET: a server that is
+// out of memory lets a script go on that has written.
+
 // script is one Lua script and the name under which a server caches it.
 type script struct {
 	text, sum string

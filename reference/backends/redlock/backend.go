@@ -35,7 +35,7 @@ type Backend struct {
 	working sync.WaitGroup
 
 	mu    sync.Mutex
-	votes map[string]string // the owner on the servers, by the owner that won
+	votes map[string]*voter // by the owner that won
 }
 
 var _ reference.Backend = (*Backend)(nil)
@@ -43,7 +43,7 @@ var _ reference.Backend = (*Backend)(nil)
 // New is a way to the servers at the addresses, host:port. Nothing is dialled
 // yet.
 func New(addrs []string, opts *Options) (*Backend, error) {
-	b := &Backend{votes: map[string]string{}}
+	b := &Backend{votes: map[string]*voter{}}
 	if opts != nil {
 		b.opts = *opts
 	}
@@ -129,14 +129,15 @@ func (b *Backend) Close() error {
 // so that a vote of a failed try that is given back late is never the next
 // try's. An owner that won keeps its name and is granted the key again.
 func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Grant, error) {
-	vote := c
-	vote.Owner = b.vote(c.Owner)
-	won := vote.Owner != ""
+	v := b.vote(c.Owner)
+	won := v != nil
 	if !won {
-		vote.Owner = c.Owner + "." + rand.Text()
+		v = b.newVoter(c.Owner + "." + rand.Text())
 	}
+	vote := c
+	vote.Owner = v.name
 	failed := make(chan bool, len(b.servers)) // whether the votes are to be given back
-	all := b.ask(c.Lease, func(ctx context.Context, s *redis.Backend) error {
+	all := b.ask(v, c.Lease, func(ctx context.Context, s *redis.Backend) error {
 		_, err := s.Attempt(ctx, vote)
 		return err
 	}, func(s *redis.Backend) {
@@ -153,7 +154,7 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	}
 	switch {
 	case ok:
-		b.remember(c.Owner, vote.Owner)
+		b.remember(c.Owner, v)
 		return reference.Grant{Lease: c.Lease - drift(c.Lease)}, nil
 	case err != nil:
 		return reference.Grant{}, err
@@ -165,12 +166,13 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 // that have forgotten the vote are given it anew, if nobody else has theirs;
 // but no such vote counts, for it revives what was lost.
 func (b *Backend) Renew(ctx context.Context, c reference.Claim) error {
-	vote := c
-	if vote.Owner = b.vote(c.Owner); vote.Owner == "" {
+	v := b.vote(c.Owner)
+	if v == nil {
 		return lockspec.ErrNotHeld
 	}
-	vote.Lease = asked(c.Lease)
-	all := b.ask(c.Lease, func(ctx context.Context, s *redis.Backend) error {
+	vote := c
+	vote.Owner, vote.Lease = v.name, asked(c.Lease)
+	all := b.ask(v, c.Lease, func(ctx context.Context, s *redis.Backend) error {
 		err := s.Renew(ctx, vote)
 		if reason(err) == reference.Expired {
 			return &forgotten{s, err}
@@ -208,11 +210,13 @@ func (b *Backend) plant(ctx context.Context, servers []*redis.Backend, vote refe
 // Release implements reference.Backend. It goes to every server, also to those
 // that did not answer before.
 func (b *Backend) Release(ctx context.Context, c reference.Claim) error {
-	vote := c
-	if vote.Owner = b.vote(c.Owner); vote.Owner == "" {
+	v := b.vote(c.Owner)
+	if v == nil {
 		return lockspec.ErrNotHeld // every vote of a failed try is given back by the try
 	}
-	all := b.ask(c.Lease, func(ctx context.Context, s *redis.Backend) error { return s.Release(ctx, vote) }, nil)
+	vote := c
+	vote.Owner = v.name
+	all := b.ask(v, c.Lease, func(ctx context.Context, s *redis.Backend) error { return s.Release(ctx, vote) }, nil)
 	t, err := b.count(ctx, all, func(t *tally) bool { return t.yes >= b.quorum() || t.lost() > len(b.servers)-b.quorum() })
 	switch {
 	case err != nil:
@@ -228,16 +232,17 @@ func (b *Backend) Release(ctx context.Context, c reference.Claim) error {
 	return err
 }
 
-func (b *Backend) vote(owner string) string {
+// vote is who won for the owner; nil: nobody did.
+func (b *Backend) vote(owner string) *voter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.votes[owner]
 }
 
-func (b *Backend) remember(owner, vote string) {
+func (b *Backend) remember(owner string, v *voter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.votes[owner] = vote
+	b.votes[owner] = v
 }
 
 func (b *Backend) forget(owner string) {

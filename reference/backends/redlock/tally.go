@@ -11,12 +11,32 @@ import (
 	"github.com/lockcheck/lockcheck/reference/backends/redis"
 )
 
+// voter is who votes for an owner. What it asks of one server is asked in order,
+// also where nobody waited for the answer: else the release could overtake the
+// vote, on another connection, and leave it until its lease ends.
+type voter struct {
+	name string          // the owner on the servers
+	last []chan struct{} // by server, closed once the last call has ended; nil: there was none
+}
+
+func (b *Backend) newVoter(name string) *voter {
+	return &voter{name, make([]chan struct{}, len(b.servers))}
+}
+
 // ask asks every server at once, and says what each answered. after runs once
 // a server has answered, in the same goroutine, and nobody waits for it.
-func (b *Backend) ask(lease time.Duration, call func(context.Context, *redis.Backend) error, after func(*redis.Backend)) <-chan error {
+func (b *Backend) ask(v *voter, lease time.Duration, call func(context.Context, *redis.Backend) error, after func(*redis.Backend)) <-chan error {
 	answers := make(chan error, len(b.servers))
-	for _, s := range b.servers {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for n, s := range b.servers {
+		before, ended := v.last[n], make(chan struct{})
+		v.last[n] = ended
 		b.working.Go(func() {
+			defer close(ended)
+			if before != nil {
+				<-before
+			}
 			within, cancel := b.bounded(lease)
 			err := call(within, s)
 			cancel()
