@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,10 +67,10 @@ func noSignals(ctx context.Context) (context.Context, context.Context, func()) {
 }
 
 // want fails the test with all that was said if the code is another.
-func (c *cli) want(t *testing.T, code result.Exit) *cli {
+func (c *cli) want(t *testing.T, codes ...result.Exit) *cli {
 	t.Helper()
-	if c.code != code {
-		t.Fatalf("exit code %d, want %d\n--- stdout\n%s\n--- stderr\n%s", c.code, code, c.out, c.err)
+	if !slices.Contains(codes, c.code) {
+		t.Fatalf("exit code %d, want %d\n--- stdout\n%s\n--- stderr\n%s", c.code, codes, c.out, c.err)
 	}
 	return c
 }
