@@ -72,7 +72,9 @@ func (t *text) paint(color, s string) string {
 
 func (t *text) head() {
 	t.line("target   %s (class %s)", t.r.Target, t.r.Class)
-	t.line("profile  %s: %s", t.r.Profile, profileMeans[t.r.Profile])
+	if t.r.Profile != "" { // an imported history claims none
+		t.line("profile  %s: %s", t.r.Profile, profileMeans[t.r.Profile])
+	}
 	if len(t.r.Declared) > 0 {
 		t.line("hazards  %s (declared by the target, tolerated where contained)", join(t.r.Declared))
 	}
@@ -113,7 +115,11 @@ func (t *text) findings() {
 		if f.Certainty != "certain" {
 			kind = t.paint("33", "doubt "+string(f.Kind)+"/"+f.Rule+" ("+f.Certainty+")")
 		}
-		t.line("%s %s in %s", f.ID, kind, f.Case)
+		where := ""
+		if f.Case != "" {
+			where = " in " + f.Case
+		}
+		t.line("%s %s%s", f.ID, kind, where)
 		t.line("   %s", f.Message)
 		if len(f.Events) > 0 {
 			t.line("   evidence: events %s of history.jsonl", ints(f.Events))

@@ -73,3 +73,20 @@ func TestText(t *testing.T) {
 		})
 	}
 }
+
+// TestTextOfImported: what an imported history does not have is not said.
+func TestTextOfImported(t *testing.T) {
+	r := &result.Report{Target: "a.edn", Class: lockspec.Memory,
+		Cases:    []result.Case{{Name: "the whole history, as mutex", Status: result.Fail, Findings: []string{"F1"}}},
+		Findings: []result.Finding{{ID: "F1", Kind: "overlap", Rule: "certain", Certainty: "certain", Message: "two held"}}}
+	r.Conclude()
+	var b strings.Builder
+	if err := Text(&b, r, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []string{"profile", "certain in"} {
+		if strings.Contains(b.String(), wrong) {
+			t.Errorf("%q is said:\n%s", wrong, b.String())
+		}
+	}
+}
