@@ -60,6 +60,10 @@ func TestExplored(t *testing.T) {
 		{"a restart took a grant whose reply was on its way", session, restarted, "pass"},
 		{"a pause alone takes none", session, cutLine(restarted, "restart"), "fail overlap/paper-cut-by-service"},
 
+		{"a client that says held does not know of the restart yet", session, unaware, "hazard !restart"},
+		{"when it must have known, the restart took nothing", session, replace(unaware, "20 p1 held", "70 p1 held", "21 p1 held", "71 p1 held", "40 ", "80 ",
+			"50 p1 release", "90 p1 release", "51 p1 release", "91 p1 release"), "fail overlap/paper-cut-by-service loss-signal/never"},
+
 		{"after it was due", clocks, replace(deafened, "45  fault f2", "95  fault f2"), "fail overlap/not-contained"},
 	})
 }
@@ -193,4 +197,22 @@ const stoppedBefore = `
 	502 p1 acquire ok t1 lease=100
 	560 p1 held t1
 	561 p1 held t1 ok
+`
+
+// unaware: a restart ends a session whose client still says held, and the server
+// begins to answer nobody as the next grant arrives.
+const unaware = `
+	0  p1 acquire
+	5  p1 acquire ok t1
+	10 fault f1 restart service start
+	10 fault f1 restart service landed
+	10 fault f1 restart service end
+	12 p2 acquire
+	20 p1 held t1
+	21 p1 held t1 ok
+	40 fault f2 server-pause service start
+	40 fault f2 server-pause service landed
+	40 p2 acquire ok t2
+	50 p1 release t1
+	51 p1 release t1 lost
 `

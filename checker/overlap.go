@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"github.com/lockcheck/lockcheck/checker/history"
 	"slices"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -180,7 +181,7 @@ func (r *record) takenBy(i, j *Tenure) *Fault {
 			continue
 		}
 		n := 0
-		if i.survived(h, j) {
+		if r.survived(i, h, j) {
 			n -= 8
 		}
 		if h.Landed {
@@ -211,11 +212,23 @@ func (r *record) takers(i, j *Tenure, first *Fault) []*Fault {
 	return all
 }
 
-// survived says whether the tenure was answered ok to something that was asked
-// after the fault was over and answered before j was granted.
-func (t *Tenure) survived(h *Fault, j *Tenure) bool {
+// survived says whether the tenure was answered ok, before j was granted the key,
+// to something that was asked after the fault was over: of a renewal the service
+// answers, of a check perhaps only the client, who need not know of a loss
+// before the loss bound has passed.
+//
+// Counter-example to believing a check at once: a restart ends a session, its
+// client is asked 5 ms later and still says held, and a fault that begins as the
+// next grant arrives is blamed for it.
+func (r *record) survived(t *Tenure, h *Fault, j *Tenure) bool {
+	known := h.End.plus(r.header.Bounds.LossFor(t.Lease)).plus(r.eps(t.Lease))
 	for i := range t.checks {
-		if c := &t.checks[i]; c.outcome == lockspec.OK && h.End.before(c.invoke) && c.reply.before(j.Return) {
+		c := &t.checks[i]
+		after := known
+		if c.op == history.Renew {
+			after = h.End
+		}
+		if c.outcome == lockspec.OK && after.before(c.invoke) && c.reply.before(j.Return) {
 			return true
 		}
 	}
