@@ -61,18 +61,17 @@ func Classes() []ClassRow { return append([]ClassRow(nil), classes...) }
 // Ceiling is the hazards that a target of the class may declare; ok is false
 // for a class that does not exist.
 func (c Class) Ceiling() (hazards []Hazard, ok bool) {
-	for _, row := range classes {
-		if row.Class == c {
-			return append([]Hazard(nil), row.Ceiling...), true
-		}
+	i := slices.IndexFunc(classes, func(row ClassRow) bool { return row.Class == c })
+	if i < 0 {
+		return nil, false
 	}
-	return nil, false
+	return append([]Hazard(nil), classes[i].Ceiling...), true
 }
 
 // Allows says whether a target of the class may declare the hazard.
 func (c Class) Allows(h Hazard) bool {
-	ceiling, _ := c.Ceiling()
-	return slices.Contains(ceiling, h)
+	i := slices.IndexFunc(classes, func(row ClassRow) bool { return row.Class == c })
+	return i >= 0 && slices.Contains(classes[i].Ceiling, h)
 }
 
 // Profile is what the user claims of a deployment.

@@ -94,11 +94,11 @@ func (o *Options) withDefaults(b Backend) (Options, error) {
 
 func (o *Options) validate(b Backend) error {
 	var p problems
-	p.check(o.Margin > 0 && o.Margin <= 0.5, "margin %v is not in (0, 0.5]", o.Margin)
-	p.check(o.MinRetryDelay > 0, "minimum retry delay %v is not positive", o.MinRetryDelay)
-	p.check(o.MaxRetryDelay >= o.MinRetryDelay, "maximum retry delay %v is below the minimum, %v", o.MaxRetryDelay, o.MinRetryDelay)
-	p.check(o.AttemptTimeout > 0, "attempt timeout %v is not positive", o.AttemptTimeout)
-	p.check(o.ReleaseTimeout > 0, "release timeout %v is not positive", o.ReleaseTimeout)
+	check(&p, o.Margin > 0 && o.Margin <= 0.5, "margin %v is not in (0, 0.5]", o.Margin)
+	check(&p, o.MinRetryDelay > 0, "minimum retry delay %v is not positive", o.MinRetryDelay)
+	check(&p, o.MaxRetryDelay >= o.MinRetryDelay, "maximum retry delay %v is below the minimum, %v", o.MaxRetryDelay, o.MinRetryDelay)
+	check(&p, o.AttemptTimeout > 0, "attempt timeout %v is not positive", o.AttemptTimeout)
+	check(&p, o.ReleaseTimeout > 0, "release timeout %v is not positive", o.ReleaseTimeout)
 	d := b.Describe()
 	if err := d.Validate(); err != nil {
 		p = append(p, err)
@@ -106,8 +106,8 @@ func (o *Options) validate(b Backend) error {
 	if b.Timing().Expires() {
 		p.lease(o.Lease, d.Bounds)
 	} else {
-		p.check(b.Timing().probe > 0, "probe interval %v is not positive", b.Timing().probe)
-		p.check(o.Lease == 0, "lease %v for a lock that is held by a session", o.Lease)
+		check(&p, b.Timing().probe > 0, "probe interval %v is not positive", b.Timing().probe)
+		check(&p, o.Lease == 0, "lease %v for a lock that is held by a session", o.Lease)
 	}
 	return p.err()
 }
@@ -160,29 +160,35 @@ func (o *AcquireOptions) validate(e *Engine) error {
 	if e.timing.Expires() {
 		p.lease(o.Lease, e.desc.Bounds)
 	} else {
-		p.check(o.Lease == 0, "lease %v for a lock that is held by a session", o.Lease)
+		check(&p, o.Lease == 0, "lease %v for a lock that is held by a session", o.Lease)
 	}
-	p.check(o.Wait >= 0, "wait %v is negative", o.Wait)
-	p.check(o.MaxHold >= 0, "max hold %v is negative", o.MaxHold)
-	p.check(o.Count >= 1, "count %d is not positive", o.Count)
-	p.check(o.Mode == lockspec.Exclusive || o.Mode == lockspec.Read, "unknown mode %q", o.Mode)
-	p.check(o.Renew == lockspec.RenewAuto || o.Renew == lockspec.RenewManual, "unknown renew mode %q", o.Renew)
+	check(&p, o.Wait >= 0, "wait %v is negative", o.Wait)
+	check(&p, o.MaxHold >= 0, "max hold %v is negative", o.MaxHold)
+	check(&p, o.Count >= 1, "count %d is not positive", o.Count)
+	check(&p, o.Mode == lockspec.Exclusive || o.Mode == lockspec.Read, "unknown mode %q", o.Mode)
+	check(&p, o.Renew == lockspec.RenewAuto || o.Renew == lockspec.RenewManual, "unknown renew mode %q", o.Renew)
 	return p.err()
 }
 
 // problems collects everything that is wrong, so that it is told at once.
 type problems []error
 
-func (p *problems) check(ok bool, format string, args ...any) {
-	if !ok {
-		*p = append(*p, fmt.Errorf(format, args...))
+// check boxes nothing where all is well: every acquisition passes here.
+func check[T any](p *problems, ok bool, format string, args ...T) {
+	if ok {
+		return
 	}
+	boxed := make([]any, len(args))
+	for i, a := range args {
+		boxed[i] = a
+	}
+	*p = append(*p, fmt.Errorf(format, boxed...))
 }
 
 func (p *problems) lease(lease time.Duration, b lockspec.Bounds) {
-	p.check(lease > 0, "lease %v is not positive", lease)
-	p.check(lease <= 0 || lease >= b.LeaseMin, "lease %v is below the minimum, %v", lease, b.LeaseMin)
-	p.check(b.LeaseMax == 0 || lease <= b.LeaseMax, "lease %v is above the maximum, %v", lease, b.LeaseMax)
+	check(p, lease > 0, "lease %v is not positive", lease)
+	check(p, lease <= 0 || lease >= b.LeaseMin, "lease %v is below the minimum, %v", lease, b.LeaseMin)
+	check(p, b.LeaseMax == 0 || lease <= b.LeaseMax, "lease %v is above the maximum, %v", lease, b.LeaseMax)
 }
 
 func (p problems) err() error {

@@ -28,6 +28,9 @@ func (n *Node) enter(ctx context.Context) (_ context.Context, end func(), err er
 	if n.isGone() {
 		return nil, nil, errDied
 	}
+	if !n.mortal {
+		return ctx, func() {}, nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
@@ -315,24 +318,35 @@ func (l *lease) Work(ctx context.Context, work time.Duration) (token int64, err 
 
 // work lets time go by on the node, with a place for a fault at a drawn point.
 func (n *Node) work(ctx context.Context, d time.Duration) error {
-	into := n.w.moment(0, d)
-	for _, part := range []time.Duration{into, d - into} {
-		t := time.NewTimer(part)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return ctx.Err()
-		case <-n.gone:
-			t.Stop()
-			return errDied
+	t := time.NewTimer(d)
+	defer t.Stop()
+	if n.w.plan.awaits(n.Name, inWork) {
+		into := n.w.moment(0, d)
+		t.Reset(into)
+		if err := n.pass(ctx, t.C); err != nil {
+			return err
 		}
-		if part == into {
-			n.reach(place{inWork, 0}, nil)
-		}
+		n.reach(place{inWork, 0}, nil)
 		n.runs.pass(nil, n.gone)
+		t.Reset(d - into)
 	}
+	if err := n.pass(ctx, t.C); err != nil {
+		return err
+	}
+	n.runs.pass(nil, n.gone)
 	return nil
+}
+
+// pass waits on the node for a timer of it.
+func (n *Node) pass(ctx context.Context, c <-chan time.Time) error {
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.gone:
+		return errDied
+	}
 }
 
 // Lost implements lockspec.Notifier.

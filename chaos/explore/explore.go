@@ -65,6 +65,7 @@ func explore(t *testing.T, h *Harness, o *Options, stuck func(dump string)) *Rep
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // see run.collect
 	ballast()
+	defer deepen()()
 	var played atomic.Int64
 	defer watch(o.Limit, &played, stuck)()
 	r := &Report{Outcomes: map[checker.Outcome]int{}, Cells: map[string]int{}, Doubts: map[string]int{}}

@@ -24,6 +24,7 @@ type message struct {
 	q      Request
 	fate   *fate
 	reply  Reply
+	timer  *time.Timer // of its way there, then of its way back
 
 	// Of a connection's:
 	number   int64
@@ -67,12 +68,12 @@ func (m *message) exchange(ctx context.Context) (Reply, error) {
 	if f != nil {
 		d += f.delayRequest
 	}
-	t := time.NewTimer(d)
-	if !m.wait(ctx, t.C) {
+	m.timer = time.NewTimer(d)
+	if !m.wait(ctx, m.timer.C) {
 		m.fly()
 		go func() {
 			select {
-			case <-t.C:
+			case <-m.timer.C:
 				m.arrive()
 			case <-m.n.w.over:
 			}
@@ -156,9 +157,9 @@ func (m *message) answer(ctx context.Context) (Reply, error) {
 		}
 		d += f.delayReply
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	if !m.wait(ctx, t.C) || !m.n.links[m.server].in.pass(ctx.Done(), m.n.gone) {
+	m.timer.Reset(d)
+	defer m.timer.Stop()
+	if !m.wait(ctx, m.timer.C) || !m.n.links[m.server].in.pass(ctx.Done(), m.n.gone) {
 		return m.lost(ctx)
 	}
 	m.n.reach(placeOf(m.q.Op, 2), m)

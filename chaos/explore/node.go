@@ -26,6 +26,7 @@ type Node struct {
 	number int // in the plan
 	clock  fakeclock.Clock
 	view   *fakeclock.View // nil where nothing will strike its time
+	mortal bool            // it may be killed
 	gone   chan struct{}   // closed when it is killed, or the world ends
 	runs   gate            // closed while it is stopped
 
@@ -52,7 +53,8 @@ func newNode(w *World, name string, life int) *Node {
 	n.number, _ = strconv.Atoi(strings.TrimPrefix(name, "n"))
 	n.number--
 	n.clock = clock{fakeclock.Real(), w}
-	if w.plan.timely(name) {
+	n.mortal = w.plan.strikes(name, "kill")
+	if n.mortal || w.plan.strikes(name, "pause", "suspend", "client-clock") {
 		n.view = fakeclock.NewView(n.clock)
 		n.clock = n.view
 	}

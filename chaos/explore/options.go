@@ -20,6 +20,7 @@ type Options struct {
 	Limit     time.Duration     // real time of one schedule, after which it is stuck; default 10 s
 
 	buffer []history.Event // of the last schedule
+	choice choice
 
 	_ struct{}
 }

@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +69,7 @@ type plan struct {
 	steps   []*step
 	seen    [][len(allPhases) * legs]uint16 // visits, by node and place
 	pending int
-	timed   bool // every node's time can be struck, by no step
+	open    bool // everything can strike every node, and no step says when
 }
 
 // step is one fault.
@@ -90,17 +91,16 @@ type step struct {
 	struck, landed, ended bool
 }
 
-// timely says whether the plan strikes a node's time.
-func (p *plan) timely(node string) bool {
-	if p.timed {
-		return true
-	}
-	for _, s := range p.steps {
-		if s.node == node && (s.fault.Name == "pause" || s.fault.Name == "suspend" || s.fault.Name == "client-clock" || s.fault.Name == "kill") {
-			return true
-		}
-	}
-	return false
+// strikes says whether the plan may have one of the faults for a node.
+func (p *plan) strikes(node string, faults ...string) bool {
+	return p.open || slices.ContainsFunc(p.steps, func(s *step) bool {
+		return s.node == node && slices.Contains(faults, s.fault.Name)
+	})
+}
+
+// awaits says whether the plan has something for a node in a phase.
+func (p *plan) awaits(node string, phase int) bool {
+	return slices.ContainsFunc(p.steps, func(s *step) bool { return s.node == node && s.at.phase == phase })
 }
 
 // Size is how large the worlds are.
@@ -112,7 +112,7 @@ type Size struct {
 const theKey = "k"
 
 // draw makes the plan of a seed.
-func draw(seed uint64, size Size, faults []*Fault, servers int) *plan {
+func draw(seed uint64, size Size, from choice) *plan {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	p := &plan{seen: make([][len(allPhases) * legs]uint16, size.Nodes), proven: rng.IntN(2) == 0}
 	p.lease = time.Duration(300+rng.IntN(700))*time.Millisecond + time.Duration(rng.IntN(1e6))
@@ -122,7 +122,7 @@ func draw(seed uint64, size Size, faults []*Fault, servers int) *plan {
 		{time.Millisecond, 15 * time.Millisecond, 20},
 	}[rng.IntN(3)]
 	for range min(size.Steps, [...]int{0, 0, 1, 1, 1, 1, 2, 2, 2, 3}[rng.IntN(10)]) {
-		p.steps = append(p.steps, p.drawStep(rng, size, faults, servers))
+		p.steps = append(p.steps, p.drawStep(rng, size, from))
 	}
 	p.pending = len(p.steps)
 	for _, s := range p.steps {
@@ -133,12 +133,12 @@ func draw(seed uint64, size Size, faults []*Fault, servers int) *plan {
 
 func nodeName(n int) string { return fmt.Sprintf("n%d", n+1) }
 
-func (p *plan) drawStep(rng *rand.Rand, size Size, faults []*Fault, servers int) *step {
+func (p *plan) drawStep(rng *rand.Rand, size Size, from choice) *step {
 	node := rng.IntN(size.Nodes)
-	s := &step{id: fmt.Sprintf("f%d", len(p.steps)+1), fault: faults[rng.IntN(len(faults))],
+	s := &step{id: fmt.Sprintf("f%d", len(p.steps)+1), fault: from.faults[rng.IntN(len(from.faults))],
 		node: nodeName(node), at: place{rng.IntN(len(allPhases)), 0},
 		nth: 1 + rng.IntN(max(1, min(3, size.Tenures))), into: rng.Float64(), resets: rng.IntN(2) == 0,
-		server: rng.IntN(servers), key: theKey}
+		server: rng.IntN(from.servers), key: theKey}
 	if s.at.phase == inRenew || s.at.phase == inRelease {
 		s.at.leg = rng.IntN(legs)
 	}

@@ -88,9 +88,7 @@ func Run(t *testing.T, h *Harness, seed uint64, o *Options) (out *Outcome) {
 
 func play(h *Harness, o *Options, out *Outcome) {
 	r := &run{o: o, h: h, opened: map[string]*Node{}}
-	probe := &World{began: time.Now()}
-	probe.service = h.service(probe)
-	r.plan = draw(out.Seed, o.Size, h.faults(probe.service, o), probe.service.Servers())
+	r.plan = draw(out.Seed, o.Size, o.choiceOf(h))
 	w := newWorld(out.Seed, r.plan)
 	w.service = h.service(w)
 	for range w.service.Servers() {
@@ -148,13 +146,26 @@ func (h *Harness) service(w *World) Service {
 
 // Faults names what can strike the lock in its worlds.
 func (h *Harness) Faults() []string {
-	w := &World{}
-	w.service = h.service(w)
 	var names []string
-	for _, f := range h.faults(w.service, &Options{}) {
+	for _, f := range (&Options{}).choiceOf(h).faults {
 		names = append(names, f.Name)
 	}
 	return names
+}
+
+// choice is what a plan can choose from: the same for every world of a harness.
+type choice struct {
+	of      *Harness
+	faults  []*Fault
+	servers int
+}
+
+func (o *Options) choiceOf(h *Harness) choice {
+	if o.choice.of != h {
+		s := h.service(&World{began: time.Now()})
+		o.choice = choice{h, h.faults(s, o), s.Servers()}
+	}
+	return o.choice
 }
 
 // faults are those that the world and its service have and the options allow,
@@ -165,11 +176,10 @@ func (h *Harness) faults(s Service, o *Options) []*Fault {
 	for i := range worldFaults {
 		all = append(all, &worldFaults[i])
 	}
+	own := append(s.Faults(), "server-pause")
 	for i := range serviceFaults {
-		for _, name := range append(s.Faults(), "server-pause") {
-			if serviceFaults[i].Name == name {
-				all = append(all, &serviceFaults[i])
-			}
+		if slices.Contains(own, serviceFaults[i].Name) {
+			all = append(all, &serviceFaults[i])
 		}
 	}
 	var out []*Fault
@@ -247,6 +257,29 @@ var ballast = sync.OnceValue(func() []byte {
 	}
 	return make([]byte, 256<<20)
 })
+
+// deepen keeps goroutines with deep stacks until end is called. The runtime
+// gives new ones stacks of the size that it found on average when it last
+// collected garbage; those of a world would have to grow theirs, which took an
+// eighth of the time.
+func deepen() (end func()) {
+	c := make(chan struct{})
+	for range 64 {
+		go deep(c)
+	}
+	return func() { close(c) }
+}
+
+//go:noinline
+func deep(c <-chan struct{}) {
+	var frame [6 << 10]byte
+	touch(&frame)
+	<-c
+	touch(&frame)
+}
+
+//go:noinline
+func touch(frame *[6 << 10]byte) { frame[0]++ }
 
 // open makes a process on the present life of the node.
 func (r *run) open(name string) *workload.Process {
