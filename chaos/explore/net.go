@@ -68,7 +68,7 @@ func (m *message) exchange(ctx context.Context) (Reply, error) {
 	if f != nil {
 		d += f.delayRequest
 	}
-	m.timer = time.NewTimer(d)
+	m.travels(d)
 	if !m.wait(ctx, m.timer.C) {
 		m.fly()
 		go func() {
@@ -157,7 +157,7 @@ func (m *message) answer(ctx context.Context) (Reply, error) {
 		}
 		d += f.delayReply
 	}
-	m.timer.Reset(d)
+	m.travels(d)
 	defer m.timer.Stop()
 	if !m.wait(ctx, m.timer.C) || !m.n.links[m.server].in.pass(ctx.Done(), m.n.gone) {
 		return m.lost(ctx)
@@ -168,6 +168,15 @@ func (m *message) answer(ctx context.Context) (Reply, error) {
 	}
 	m.heard()
 	return m.reply, nil
+}
+
+// travels sets the timer of one way.
+func (m *message) travels(d time.Duration) {
+	if m.timer == nil {
+		m.timer = time.NewTimer(d)
+		return
+	}
+	m.timer.Reset(d)
 }
 
 // heard is what follows from a reply a little later.
