@@ -331,7 +331,7 @@ func (e *Env) Stalled(ctx context.Context, since time.Time) time.Duration {
 
 // Release gives a tenure back, bounded, whatever became of the context.
 func (e *Env) Release(ctx context.Context, t *workload.Tenure) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Lease+5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workload.Patience(t.Lease))
 	defer cancel()
 	return t.Release(ctx)
 }

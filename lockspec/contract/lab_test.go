@@ -19,6 +19,7 @@ import (
 
 // TestMain lets the test binary be the driver of process-level cases.
 func TestMain(m *testing.M) {
+	hardOfHearing(openDriver)
 	driver.Main(skewed(openDriver))
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // the drivers of these tests are this binary; they need not sleep at their exit
 	os.Exit(m.Run())

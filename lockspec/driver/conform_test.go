@@ -97,6 +97,9 @@ func (s *spoiler) read() {
 		case s.how == "one owner" && q.Op == opAcquire && q.Process == holder:
 			s.write(`{"id":%d,"outcome":"ok","lease":"again%d","token":9000000000000000,"lease_ms":1000}`, q.ID, q.ID)
 			continue
+		case s.how == "session" && q.LeaseMS != 0:
+			s.write(`{"id":%d,"outcome":"config","message":"a session has no lease"}`, q.ID)
+			continue
 		case s.how == "does not work" && q.Op == opWrite:
 			q.WorkMS = 0
 		}
@@ -174,6 +177,10 @@ func (s *spoiler) pass(line []byte, e *Event) {
 func (s *spoiler) spoil(q *Request, r *Reply) {
 	granted := q.Op == opAcquire && r.Outcome == lockspec.OK
 	switch {
+	case s.how == "session" && granted:
+		r.LeaseMS = 0
+	case s.how == "session" && q.Op == opHello:
+		r.Class, r.Hazards = lockspec.Session, nil
 	case s.how == "prints" && granted:
 		s.write("acquired %s", q.Key)
 	case s.how == "timeout for busy" && r.Outcome == lockspec.Busy:
@@ -274,6 +281,15 @@ func checkTrials(t *testing.T, c *Conformance, rule, line, says, also string) {
 		}
 		if rule == "" && got.Rule != "i" && len(got.Gaps) > 0 {
 			t.Errorf("rule %s: not tried with a right driver: %q", got.Rule, got.Gaps)
+		}
+	}
+}
+
+// A session is asked for no lease, which it would have to refuse.
+func TestConformSession(t *testing.T) {
+	for _, got := range conformOn(t, "session").Trials {
+		if got.Standing == RuleBroken || strings.Contains(strings.Join(got.Gaps, "; "), "not granted") {
+			t.Errorf("rule %s: %+v %q", got.Rule, got.Faults, got.Gaps)
 		}
 	}
 }

@@ -122,8 +122,11 @@ func (w *wire) hello(version int) *asked {
 }
 
 // ask sends a request. A driver that does not read is found by what it does
-// not answer.
+// not answer. A session is asked for no lease: it would have to refuse one.
 func (w *wire) ask(q Request) *asked {
+	if w.a.says.Class == lockspec.Session {
+		q.LeaseMS = 0
+	}
 	w.mu.Lock()
 	w.lastID++
 	q.ID = w.lastID

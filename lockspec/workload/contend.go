@@ -69,12 +69,12 @@ func section(ctx context.Context, t *Tenure, l Load, poll bool) {
 	_ = t.Write(ctx, l.Work)
 	close(done)
 	polls.Wait()
-	giveBack(ctx, t, l.Unit)
+	giveBack(ctx, t)
 }
 
 // giveBack releases, detached from the context but bounded.
-func giveBack(ctx context.Context, t *Tenure, unit time.Duration) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unit+5*time.Second)
+func giveBack(ctx context.Context, t *Tenure) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience(t.Lease))
 	defer cancel()
 	_ = t.Release(ctx)
 }

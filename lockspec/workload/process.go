@@ -34,6 +34,11 @@ type Watch func(op history.Op) (overdue func())
 // than its wait and its lease is overdue.
 const grace = 7 * time.Second
 
+// Patience is how long to wait for a call about a tenure of such a lease. It is
+// longer than the call's bound: who gives a call up earlier never learns that it
+// hangs.
+func Patience(lease time.Duration) time.Duration { return lease + grace + time.Second }
+
 // bounded gives a call its bound, for who watches the process: without a watch
 // nobody could say what was overdue.
 func (p *Process) bounded(ctx context.Context, op history.Op, bound time.Duration, call func(context.Context) error) error {
