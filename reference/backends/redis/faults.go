@@ -14,6 +14,7 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/interference"
 	"github.com/lockcheck/lockcheck/reference/backends/redis/relay"
 )
 
@@ -35,7 +36,7 @@ type Faults struct {
 	relay  *relay.Relay
 	admin  *goredis.Client
 
-	silence silence
+	silence interference.Silence
 	mu      sync.Mutex
 	resumed func() // ends the silence of a pause; nil: there is none
 }
@@ -90,7 +91,7 @@ func (f *Faults) Requests(_ context.Context, op, key string) (int, error) {
 
 // Interfere implements contract.Interferer.
 func (f *Faults) Interfere(_ context.Context, what contract.Interference, op, key string, times int) (contract.Struck, error) {
-	return f.relay.Interfere(relay.Interference(what), op, key, times)
+	return f.relay.Interfere(interference.Kind(what), op, key, times)
 }
 
 // Evict implements contract.Evicter. An allkeys policy takes the counter too.
@@ -109,7 +110,7 @@ func (f *Faults) Evict(ctx context.Context, key string) error {
 
 // Restart implements contract.Restarter.
 func (f *Faults) Restart(ctx context.Context) error {
-	defer f.silence.begin()()
+	defer f.silence.Begin()()
 	if err := f.server.Restart(ctx); err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (f *Faults) Stop(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.resumed == nil {
-		f.resumed = f.silence.begin()
+		f.resumed = f.silence.Begin()
 	}
 	return f.server.Pause()
 }
@@ -255,3 +256,8 @@ type ending struct {
 }
 
 func (c ending) Close() error { return errors.Join(c.Client.Close(), c.end()) }
+
+// Ping implements contract.Pinger: it asks the server itself, past the relay.
+func (f *Faults) Ping(ctx context.Context) error {
+	return f.silence.Ping(ctx, func(ctx context.Context) error { return f.admin.Ping(ctx).Err() })
+}

@@ -14,6 +14,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/lockcheck/lockcheck/reference/backends/interference"
 )
 
 // Classify says what a command does to which key, in the words of the lock: an
@@ -24,8 +26,7 @@ type Classify func(args [][]byte) (op, key string)
 type Relay struct {
 	classify Classify
 	listener net.Listener
-	rules    rules
-	counts   counts
+	rules    interference.Rules
 	working  sync.WaitGroup
 	ctx      context.Context
 	stop     context.CancelFunc
@@ -46,6 +47,16 @@ func New(server string, classify Classify) (*Relay, error) {
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	r.working.Go(r.accept)
 	return r, nil
+}
+
+// Requests is how many requests that match have reached the server. Empty
+// words match all.
+func (r *Relay) Requests(op, key string) int { return r.rules.Requests(op, key) }
+
+// Interfere strikes the next requests that match, times of them; -1: all,
+// until lifted. Empty words match all that is the lock's.
+func (r *Relay) Interfere(what interference.Kind, op, key string, times int) (*interference.Struck, error) {
+	return r.rules.Interfere(what, op, key, times)
 }
 
 // Addr is where clients connect to.
@@ -149,7 +160,7 @@ type path struct {
 // exchange is one request whose reply has not come.
 type exchange struct {
 	op, key string
-	rule    *rule // strikes its reply; nil: none
+	rule    *interference.Rule // strikes its reply; nil: none
 }
 
 // requests passes on what the client asks. When the client is gone, the server
@@ -165,24 +176,24 @@ func (p *path) requests() {
 		}
 		x := exchange{}
 		x.op, x.key = p.r.classify(args)
-		rule := p.r.rules.strike(x.op, x.key)
+		rule := p.r.rules.Strike(x.op, x.key)
 		switch {
 		case lost:
 			continue // what came before never arrived, so this cannot
 		case rule == nil:
-		case rule.what == DropRequest:
-			rule.hit()
+		case rule.What == interference.DropRequest:
+			rule.Hit()
 			lost = true
 			continue
-		case rule.what == HoldRequest:
-			rule.hit()
-			if !wait(p.r.ctx, rule.lifted) {
+		case rule.What == interference.HoldRequest:
+			rule.Hit()
+			if !wait(p.r.ctx, rule.Lifted()) {
 				return
 			}
 		default:
 			x.rule = rule
 		}
-		p.r.counts.add(x.op, x.key, 1)
+		p.r.rules.Count(x.op, x.key, 1)
 		p.asked <- x
 		if _, err := p.server.Write(raw); err != nil {
 			reset(p.client)
@@ -210,15 +221,15 @@ func (p *path) replies() {
 			x, expected = p.next()
 		}
 		if isNoScript(reply) {
-			p.r.counts.add(x.op, x.key, -1) // the client asks again with the whole script
+			p.r.rules.Count(x.op, x.key, -1) // the client asks again with the whole script
 		}
 		if x.rule != nil {
-			x.rule.hit()
-			switch x.rule.what {
-			case DropReply:
+			x.rule.Hit()
+			switch x.rule.What {
+			case interference.DropReply:
 				lost = true
-			case HoldReply:
-				if !wait(p.r.ctx, x.rule.lifted) {
+			case interference.HoldReply:
+				if !wait(p.r.ctx, x.rule.Lifted()) {
 					return
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/reference/backends/interference"
 )
 
 // echo is a server that answers every command with its words, and notes them.
@@ -147,7 +148,7 @@ func (c client) expect(t *testing.T, want string) {
 	}
 }
 
-func interfere(t *testing.T, r *Relay, what Interference, op, key string, times int) *Struck {
+func interfere(t *testing.T, r *Relay, what interference.Kind, op, key string, times int) *interference.Struck {
 	t.Helper()
 	s, err := r.Interfere(what, op, key, times)
 	if err != nil {
@@ -156,7 +157,7 @@ func interfere(t *testing.T, r *Relay, what Interference, op, key string, times 
 	return s
 }
 
-func struck(t *testing.T, s *Struck, want bool) {
+func struck(t *testing.T, s *interference.Struck, want bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	if !want {
@@ -190,14 +191,14 @@ func TestCounts(t *testing.T) {
 // and holds back what follows on the same connection.
 func TestInterferences(t *testing.T) {
 	for _, test := range []struct {
-		what    Interference
+		what    interference.Kind
 		reached bool // the server, while in force
 		after   string
 	}{
-		{DropRequest, false, "silence"},
-		{HoldRequest, false, "+renew a 2"},
-		{DropReply, true, "silence"},
-		{HoldReply, true, "+renew a 2"},
+		{interference.DropRequest, false, "silence"},
+		{interference.HoldRequest, false, "+renew a 2"},
+		{interference.DropReply, true, "silence"},
+		{interference.HoldReply, true, "+renew a 2"},
 	} {
 		t.Run(string(test.what), func(t *testing.T) {
 			e := newEcho(t)
@@ -233,7 +234,7 @@ func TestInterferences(t *testing.T) {
 func TestAllUntilLifted(t *testing.T) {
 	e := newEcho(t)
 	r := newRelay(t, e.Addr().String())
-	s := interfere(t, r, HoldReply, "", "a", -1)
+	s := interfere(t, r, interference.HoldReply, "", "a", -1)
 	one, other := dial(t, r), dial(t, r)
 	one.send(t, "acquire a")
 	other.send(t, "renew a")
@@ -253,7 +254,7 @@ func TestAllUntilLifted(t *testing.T) {
 func TestHeldRequestOutlivesItsClient(t *testing.T) {
 	e := newEcho(t)
 	r := newRelay(t, e.Addr().String())
-	s := interfere(t, r, HoldRequest, "acquire", "", 1)
+	s := interfere(t, r, interference.HoldRequest, "acquire", "", 1)
 	c := dial(t, r)
 	c.send(t, "acquire a")
 	struck(t, s, true)
@@ -289,9 +290,9 @@ func TestServerGone(t *testing.T) {
 func TestBadRules(t *testing.T) {
 	r := newRelay(t, "127.0.0.1:1")
 	for _, test := range []struct {
-		what  Interference
+		what  interference.Kind
 		times int
-	}{{"drop", 1}, {DropReply, 0}} {
+	}{{"drop", 1}, {interference.DropReply, 0}} {
 		if _, err := r.Interfere(test.what, "", "", test.times); !errors.Is(err, lockspec.ErrConfig) {
 			t.Errorf("%s %d times: %v", test.what, test.times, err)
 		}
