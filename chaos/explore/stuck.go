@@ -28,28 +28,40 @@ func notDurable(head string) bool {
 	return !strings.Contains(head, "(durable)") && !strings.Contains(head, "[runn")
 }
 
+// looks is how often a watch looks within its limit. What counts is how often
+// it looked and not how much time went by: a machine that gives this process no
+// time gives its watch none either, and that is no schedule that is stuck.
+const looks = 100
+
 // watch looks in real time whether schedules end. Where one does not, stuck is
 // told why. The function that it returns ends the watch.
 func watch(limit time.Duration, played *atomic.Int64, stuck func(string)) (stop func()) {
-	done := make(chan struct{})
+	done, t := make(chan struct{}), time.NewTicker(max(1, limit/looks))
 	go func() {
-		last, t := int64(-1), time.NewTicker(limit)
-		defer t.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-t.C:
-			}
-			if now := played.Load(); now == last {
-				stuck(blame(stacks(), limit))
-				return
-			} else {
-				last = now
-			}
+		if idle(t.C, done, played) {
+			stuck(blame(stacks(), limit))
 		}
 	}()
-	return func() { close(done) }
+	return func() { t.Stop(); close(done) }
+}
+
+// idle waits until nothing was played in as many ticks as a watch has, or until
+// it is done.
+func idle(ticks <-chan time.Time, done <-chan struct{}, played *atomic.Int64) bool {
+	last, same := int64(-1), 0
+	for same < looks {
+		select {
+		case <-done:
+			return false
+		case <-ticks:
+		}
+		if now := played.Load(); now != last {
+			last, same = now, 0
+			continue
+		}
+		same++
+	}
+	return true
 }
 
 // blame says what keeps a bubble.

@@ -6,7 +6,9 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -39,6 +41,33 @@ func TestDeadlock(t *testing.T) {
 	if !errors.Is(out.Err, ErrStuck) || !strings.Contains(out.Err.Error(), "waitsForNobody") {
 		t.Errorf("got %v", out.Err)
 	}
+}
+
+// TestIdle: a process that gets no time to play in gets no time to look either.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var played atomic.Int64
+		ticks, done, said := make(chan time.Time), make(chan struct{}), make(chan bool, 1)
+		go func() { said <- idle(ticks, done, &played) }()
+		for range looks {
+			ticks <- time.Time{}
+		}
+		time.Sleep(time.Hour) // in which it never looked
+		played.Add(1)
+		for range looks {
+			ticks <- time.Time{}
+		}
+		synctest.Wait()
+		select {
+		case <-said:
+			t.Fatal("it gave up while schedules were played")
+		default:
+		}
+		ticks <- time.Time{}
+		if !<-said {
+			t.Error("nothing was played, and that was not told")
+		}
+	})
 }
 
 func waitsForNobody() { <-make(chan struct{}) }
