@@ -37,6 +37,7 @@ var rooms = []struct {
 	{"reference/simulated", []string{"lockspec", "fakeclock", "reference", "reference/memory", "chaos/explore"}},
 	{"reference/broken", []string{"lockspec", "fakeclock", "reference"}},
 	{"reference/backends/redlock", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/redis"}},
+	{"chaos/toxiproxy", nil},
 	{"containers", []string{"lockspec", "lockspec/driver"}},
 	{"reference/backends/redis/relay", []string{"lockspec"}},
 	{"reference/backends/redis", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/redis/relay"}},
@@ -45,13 +46,17 @@ var rooms = []struct {
 // outside is what a room may import that is neither ours nor the standard
 // library's.
 var outside = map[string][]string{
+	"github.com/Shopify/toxiproxy/v2":                 {"chaos/toxiproxy"},
+	"github.com/Shopify/toxiproxy/v2/stream":          {"chaos/toxiproxy"},
+	"github.com/Shopify/toxiproxy/v2/toxics":          {"chaos/toxiproxy"},
+	"github.com/rs/zerolog":                           {"chaos/toxiproxy"},
 	"github.com/anishathalye/porcupine":               {"checker/porcupine"},
 	"github.com/redis/go-redis/v9":                    {"reference/backends/redis"},
 	"github.com/redis/go-redis/v9/maintnotifications": {"reference/backends/redis"},
 }
 
 // everywhere is the patterns of all rooms: ./... leaves nested modules out.
-var everywhere = []string{"./...", "./containers/...", "./reference/backends/..."}
+var everywhere = []string{"./...", "./chaos/toxiproxy/...", "./containers/...", "./reference/backends/..."}
 
 type listed struct {
 	ImportPath string
