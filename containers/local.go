@@ -25,6 +25,7 @@ type program struct {
 	ready func(ctx context.Context, addr string) error
 	// data are the names in the folder that hold what was written.
 	data []string
+	env  []string // NAME=VALUE, besides this program's own
 }
 
 // local is a server that is a process group of its own, in a temporary folder,
@@ -136,6 +137,7 @@ func (s *local) launch(ctx context.Context) error {
 func (s *local) spawn(args []string) error {
 	cmd := exec.Command(s.program.path, args...)
 	cmd.Dir = s.folder
+	cmd.Env = append(os.Environ(), s.program.env...)
 	ownGroup(cmd)
 	out, in, err := os.Pipe()
 	if err != nil {

@@ -64,6 +64,7 @@ func ups() []upRow {
 	return []upRow{
 		{"redis", "a Redis or Valkey, a program on PATH", upRedisTarget},
 		{"redlock", "three of them", upRedlockTarget},
+		{"azurite", "an Azurite, the emulator of Azure's storage, from npm", upAzuriteTarget},
 	}
 }
 

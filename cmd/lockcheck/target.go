@@ -16,6 +16,7 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/azureblob"
 	"github.com/lockcheck/lockcheck/reference/backends/redlock"
 	"github.com/lockcheck/lockcheck/reference/broken"
 	"github.com/lockcheck/lockcheck/reference/memory"
@@ -52,15 +53,21 @@ func schemes() []schemeRow {
 		{"broken://NAME", "a deliberately broken lock, see list broken", brokenTarget},
 		{"exec:COMMAND", "a driver program, one process for each node", execTarget},
 	}
-	return append(append(rows, redisForms()...), upForms()...)
+	rows = append(append(rows, redisForms()...), azblobForms()...)
+	return append(rows, upForms()...)
 }
 
 // secret is the password of a URL, wherever it stands in a text. It goes on to
 // the last @, for one that was not escaped may hold others.
 var secret = regexp.MustCompile(`(://[^:/@\s]*):\S*@`)
 
+// signature is what is secret about a SAS of Azure's.
+var signature = regexp.MustCompile(`([?&]sig=)[^&\s]*`)
+
 // redact hides passwords: what is told of a target is told to anybody.
-func redact(text string) string { return secret.ReplaceAllString(text, "$1:***@") }
+func redact(text string) string {
+	return signature.ReplaceAllString(secret.ReplaceAllString(text, "$1:***@"), "$1***")
+}
 
 func parseTarget(text string) (target, error) {
 	if text == "" {
@@ -206,6 +213,8 @@ func openLock(_ context.Context, at driver.Target) (driver.Lock, error) {
 		return newLock(u, memory.Dial(u.Host, nil), broken.Lock{})
 	case "redis", "rediss":
 		return openRedis(u)
+	case azureblob.Scheme:
+		return openAzblob(u)
 	case "broken":
 		b, err := broken.Find(u.Host)
 		if err != nil {
