@@ -168,10 +168,8 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 // to have worked was nothing granted.
 func (b *Backend) takeBack(ctx context.Context, g guard, err error) error {
 	err = translate(err)
-	if kind := (*Refusal)(nil); errors.As(err, &kind) && errors.Is(err, lockspec.ErrConfig) {
-		if g.release(ctx) == nil {
-			return err
-		}
+	if errors.Is(err, lockspec.ErrConfig) && g.release(ctx) == nil {
+		return err
 	}
 	return fmt.Errorf("%w: the lease was granted, its token not: %w", lockspec.ErrUnavailable, cause{err})
 }

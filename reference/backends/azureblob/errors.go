@@ -64,8 +64,8 @@ var meanings = []meaning{
 
 // translate says in the words of the contract why a call of the service failed.
 func translate(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, lockspec.ErrConfig) {
+		return err // of this package's own
 	}
 	var said *azcore.ResponseError
 	if errors.As(err, &said) {
