@@ -432,4 +432,3 @@ func digestKey(t *testing.T, l *lab) {
 	expect(t, "the other key", attempt(t, b, claim(other, "b")), nil)
 	expect(t, "the same key", attempt(t, b, claim(one, "b")), lockspec.ErrBusy)
 }
-

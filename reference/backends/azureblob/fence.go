@@ -2,14 +2,18 @@ package azureblob
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -71,41 +75,65 @@ func (g guard) conditions(etag *azcore.ETag) *blob.AccessConditions {
 func (g guard) mark() string { return markOf(g.id) }
 
 // metadata is a copy of a guard's metadata without our entry. The client gives
-// names in a case of its own; where there are names of others, they are read
-// from a listing, which has them as they were written. Who may not list keeps
-// theirs in the client's case: to the service that is the same name.
+// names in letters of its own; where there are names of others, they are looked
+// up as they were written. Who may not do that keeps theirs in the client's
+// letters: to the service that is the same name.
 func (g guard) metadata(ctx context.Context, known map[string]*string, entry string) (map[string]*string, error) {
 	all := maps.Clone(known)
 	delete(all, entry)
-	if all == nil {
-		all = map[string]*string{}
-	}
 	if len(all) == 0 {
-		return all, nil
+		return map[string]*string{}, nil
 	}
-	one := int32(1)
-	pager := g.all.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
-		Prefix: &g.name, MaxResults: &one, Include: container.ListBlobsInclude{Metadata: true}})
-	page, err := pager.NextPage(ctx)
-	if err != nil {
-		if errors.Is(translate(err), lockspec.ErrConfig) {
-			return all, nil
-		}
+	names, err := g.names(ctx)
+	if err != nil && !errors.Is(translate(err), lockspec.ErrConfig) {
 		return nil, err
 	}
-	// Of all names that begin so, the name itself is the first.
-	if page.Segment == nil || len(page.Segment.BlobItems) == 0 || page.Segment.BlobItems[0].Name == nil || *page.Segment.BlobItems[0].Name != g.name {
-		return all, nil
-	}
-	for name, value := range page.Segment.BlobItems[0].Metadata {
-		for canonical := range all {
-			if canonical != name && strings.EqualFold(canonical, name) {
-				delete(all, canonical)
+	for _, name := range names {
+		for other, value := range all {
+			if other != name && strings.EqualFold(other, name) {
+				delete(all, other)
 				all[name] = value
+				break
 			}
 		}
 	}
 	return all, nil
+}
+
+// names are those of a guard's metadata as they were written. Only a listing
+// has them, and only before the client has read it: it makes all letters small.
+func (g guard) names(ctx context.Context) ([]string, error) {
+	var raw *http.Response
+	one := int32(1)
+	_, err := g.all.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
+		Prefix: &g.name, MaxResults: &one, Include: container.ListBlobsInclude{Metadata: true},
+	}).NextPage(policy.WithCaptureResponse(ctx, &raw))
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	text, err := runtime.Payload(raw)
+	if err != nil {
+		return nil, err
+	}
+	var page struct {
+		Blobs []struct {
+			Name     string
+			Metadata struct {
+				Entries []struct{ XMLName xml.Name } `xml:",any"`
+			}
+		} `xml:"Blobs>Blob"`
+	}
+	if err := xml.Unmarshal(text, &page); err != nil {
+		return nil, err
+	}
+	if len(page.Blobs) == 0 || page.Blobs[0].Name != g.name { // of all that begin so, it would be the first
+		return nil, nil
+	}
+	var names []string
+	for _, e := range page.Blobs[0].Metadata.Entries {
+		names = append(names, e.XMLName.Local)
+	}
+	return names, nil
 }
 
 // readFence finds the entry, however its name is written. One that nobody can

@@ -3,13 +3,13 @@ package azureblob
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/lockcheck/lockcheck/lockspec"
 )
@@ -94,15 +94,17 @@ func foreignMetadata(t *testing.T, l *lab) {
 		grant(t, b, c)
 		must(t, b.Release(t.Context(), c))
 	}
-	name := b.opts.blobName(key)
-	pager := b.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &name, Include: container.ListBlobsInclude{Metadata: true}})
-	page, err := pager.NextPage(t.Context())
-	must(t, err)
-	got := page.Segment.BlobItems[0].Metadata
+	got := properties(t, b, key).Metadata
 	for name, want := range map[string]string{"fooBar": "one", "UPPER": "Two Three", "a_b": "="} {
-		if v := got[name]; v == nil || *v != want {
-			t.Errorf("%s is no longer %q: %v", name, want, got)
+		if v := lookup(got, name); v != want {
+			t.Errorf("%s is %q, no longer %q", name, v, want)
 		}
+	}
+	names, err := b.guard(claim(key, "")).names(t.Context())
+	must(t, err)
+	slices.Sort(names)
+	if want := []string{"UPPER", "a_b", "fooBar", FenceEntry}; !slices.Equal(names, want) {
+		t.Errorf("the names are %q, want %q", names, want)
 	}
 	if len(got) != 4 {
 		t.Errorf("%d entries, want 3 and the token", len(got))
@@ -203,4 +205,3 @@ func TestNext(t *testing.T) {
 		t.Errorf("after 2^53: %v", err)
 	}
 }
-
