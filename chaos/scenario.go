@@ -43,7 +43,7 @@ func Plan(id string, rng *rand.Rand, lease time.Duration) (Schedule, bool) {
 }
 
 func (row *scenarioRow) run(ctx context.Context, e *contract.Env) {
-	s := &scenario{env: e, world: worldOf(e), key: e.Key("k"), steps: row.plan(e.Rand, e.Lease)}
+	s := &scenario{env: e, world: worldOf(e), key: e.Key("k"), steps: row.plan(e.Rand, e.Term())}
 	for _, step := range s.steps {
 		if err := s.world.Can(fault(step.Fault)); err != nil {
 			e.MustUnsupported("%v", err)

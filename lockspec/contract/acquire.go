@@ -157,7 +157,7 @@ func race(ctx context.Context, e *Env) {
 			return
 		}
 		if winners == 0 { // what a quorum lock leaves behind is gone after a lease
-			e.MustSleep(ctx, e.Lease-min(e.Lease, time.Since(start))+time.Duration(e.Rand.Int64N(int64(e.Lease))))
+			e.MustSleep(ctx, e.Term()-min(e.Term(), time.Since(start))+time.Duration(e.Rand.Int64N(int64(e.Lease))))
 		}
 	}
 	e.Fail(checker.Liveness, "no-winner", "nobody won any of %d races for a free key", rounds)

@@ -7,13 +7,25 @@ import (
 )
 
 // LeaseOf is what to ask for where a lease of that length is wanted: no more
-// than the lock accepts, and none of a session, which would have to refuse it as
-// a misconfiguration.
+// and no less than the lock accepts, and none of a session, which would have to
+// refuse it as a misconfiguration.
 func (e *Env) LeaseOf(length time.Duration) time.Duration {
 	if e.Description.Class == lockspec.Session {
 		return 0
 	}
-	if limit := e.Description.Bounds.LeaseMax; limit > 0 {
+	return term(e.Description, length)
+}
+
+// Term is how long somebody who goes silent may keep what a case asks for: the
+// lease of its requests. That is the case's measure of time unless the lock
+// grants none so short; what is not about the end of a lease need not take as
+// long as one.
+func (e *Env) Term() time.Duration { return term(e.Description, e.Lease) }
+
+// term is a lease of that length, within what the lock accepts.
+func term(d lockspec.Description, length time.Duration) time.Duration {
+	length = max(length, d.Bounds.LeaseMin)
+	if limit := d.Bounds.LeaseMax; limit > 0 {
 		length = min(length, limit)
 	}
 	return length

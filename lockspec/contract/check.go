@@ -112,11 +112,7 @@ func (c *check) chooseLease(ctx context.Context) {
 		c.o.Progress.Phase("measuring how long this machine stalls")
 		c.lease = ChooseLease(ctx)
 	}
-	b := c.desc.Bounds
-	if b.LeaseMin > 0 {
-		c.lease = max(c.lease, b.LeaseMin)
-	}
-	if b.LeaseMax > 0 {
+	if b := c.desc.Bounds; b.LeaseMax > 0 {
 		c.lease = min(c.lease, b.LeaseMax)
 	}
 }
@@ -290,7 +286,7 @@ func (c *check) perform(ctx context.Context, e *Env) {
 	if limit == 0 {
 		limit = 30 * time.Second
 	}
-	limit += 20 * (e.Lease - leastLease) // a case takes leases of time
+	limit += 20 * (e.Term() - leastLease) // a case takes leases of time
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
 	done := make(chan struct{})

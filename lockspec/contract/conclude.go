@@ -56,11 +56,12 @@ func (c *check) conclude(ctx context.Context) {
 	if len(unproven) > 0 {
 		r.Notes = append(r.Notes, "declared, and shown by no case of this run: "+strings.Join(unproven, ", "))
 	}
-	r.Notes = append(r.Notes, fmt.Sprintf("lease %s; comparisons of leases need more than ε = %s", c.lease, c.eps()))
+	r.Notes = append(r.Notes, fmt.Sprintf("lease %s; comparisons of leases need more than ε = %s", term(c.desc, c.lease), c.eps()))
 }
 
 func (c *check) eps() time.Duration {
-	return (2*time.Millisecond + c.lease/1000 + time.Duration(c.desc.Bounds.ClockRate*float64(c.lease))).Round(time.Microsecond)
+	lease := term(c.desc, c.lease)
+	return (2*time.Millisecond + lease/1000 + time.Duration(c.desc.Bounds.ClockRate*float64(lease))).Round(time.Microsecond)
 }
 
 // weigh: a run in which nobody met anybody, or in which an operation never

@@ -26,7 +26,7 @@ type Env struct {
 	Case        *Case
 	Scene       *workload.Scene
 	Description lockspec.Description // as claimed, less what was found false
-	Lease       time.Duration        // the case's measure of time, and the lease to ask for where there are leases (see LeaseOf)
+	Lease       time.Duration        // the case's measure of time, and the lease to ask for where there are leases so short (see LeaseOf, Term)
 	Rand        *rand.Rand           // decided by the run's seed and the case; for the case's own goroutine
 
 	ctx     context.Context // of the run

@@ -53,7 +53,7 @@ func downFromStart(ctx context.Context, e *Env) {
 		unavailable("a wait for a service that does not answer", r)
 	}
 	s.MustLift(ctx)
-	e.mustBeFree(ctx, p, "k", e.Lease, time.Now(), orphan("after an outage in which nobody was granted it"))
+	e.mustBeFree(ctx, p, "k", e.Term(), time.Now(), orphan("after an outage in which nobody was granted it"))
 }
 
 // downDuringWait lets a wait see that the key is held, and the service stop

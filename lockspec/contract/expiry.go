@@ -40,7 +40,7 @@ func lateGrant(ctx context.Context, e *Env) {
 	}()
 	s.MustAwait(ctx, e.Lease+5*time.Second)
 	struck := time.Now()
-	e.MustSleep(ctx, e.Lease+e.Lease/4)
+	e.MustSleep(ctx, e.Term()+e.Term()/4)
 	s.MustLift(ctx)
 	lifted := time.Now()
 	<-answered
@@ -56,7 +56,7 @@ func lateGrant(ctx context.Context, e *Env) {
 		}
 		_ = e.Release(ctx, t)
 	}
-	e.mustBeFree(ctx, other, "k", e.Lease, lifted, orphan("after a grant that came too late"))
+	e.mustBeFree(ctx, other, "k", e.Term(), lifted, orphan("after a grant that came too late"))
 }
 
 // mustBeFree checks that a key which nobody may hold since then is obtainable

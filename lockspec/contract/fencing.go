@@ -144,7 +144,7 @@ func (e *Env) acrossRestart(ctx context.Context, before, after, when string) {
 		p = e.MustProcess(ctx, after)
 	}
 	// A service that persists its keys may keep this one for a lease.
-	wait, cancel := context.WithTimeout(ctx, 2*e.Lease+max(e.Description.Bounds.Takeover, e.Lease)+5*time.Second)
+	wait, cancel := context.WithTimeout(ctx, 2*e.Term()+max(e.Description.Bounds.Takeover, e.Term())+5*time.Second)
 	defer cancel()
 	next, err := workload.AcquireSoon(wait, p, e.ask("k", e.Renewal()), e.Lease/20)
 	if err != nil {

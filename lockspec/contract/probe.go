@@ -54,7 +54,7 @@ func (c *check) probe(ctx context.Context) error {
 	c.work = &workload.Run{Recorder: rec}
 	c.watch(rec)
 	r := &result.Case{ID: ProbesID, Suite: result.ProbesSuite, Name: "what the lock claims is true", Status: result.Pass}
-	k := &Case{ID: ProbesID, Suite: result.ProbesSuite, Name: r.Name, Limit: 30*time.Second + 10*c.lease, Run: c.runProbes}
+	k := &Case{ID: ProbesID, Suite: result.ProbesSuite, Name: r.Name, Limit: 30*time.Second + 10*term(c.desc, c.lease), Run: c.runProbes}
 	e := c.newEnv(ctx, k)
 	start := time.Now()
 	c.log.open(k.ID)

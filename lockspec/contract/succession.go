@@ -35,7 +35,7 @@ func (e *Env) mustTakeOverWhat(ctx context.Context, p *workload.Process, r locks
 // mustLeaveNothing takes a key that nobody holds any more. A cancelled acquisition
 // may leave something behind for one lease, not for longer.
 func (e *Env) mustLeaveNothing(ctx context.Context, p *workload.Process, key string, since time.Time) *workload.Tenure {
-	within := e.Lease + e.Description.Bounds.Takeover + 2*history.DefaultEps
+	within := e.Term() + e.Description.Bounds.Takeover + 2*history.DefaultEps
 	return e.mustObtain(ctx, p, key, since, within, checker.Finding{Kind: checker.Residue, Rule: "orphan",
 		Message: fmt.Sprintf("%s after a cancelled acquisition, and with no holder that anybody knows of, the key is still busy", within)})
 }
