@@ -194,7 +194,12 @@ func victim() {
 	g, err := driver.StartGuard(nil)
 	if err == nil {
 		var s Server
-		if s, err = Redis(context.Background(), &RedisOptions{Options: Options{Guard: g}}); err == nil {
+		if os.Getenv(envVictim) == "azurite" {
+			s, err = Azurite(context.Background(), &AzuriteOptions{Options: Options{Guard: g}})
+		} else {
+			s, err = Redis(context.Background(), &RedisOptions{Options: Options{Guard: g}})
+		}
+		if err == nil {
 			l := s.(*local)
 			err = s.Pause()
 			fmt.Println(l.run.cmd.Process.Pid, l.folder)
@@ -211,8 +216,14 @@ func victim() {
 // that is killed and the server stopped.
 func TestKilled(t *testing.T) {
 	start(t, nil) // skips where there is none
+	killed(t, "redis")
+}
+
+// killed kills a program that started a server of the kind, and stopped it.
+func killed(t *testing.T, kind string) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envVictim+"=1")
+	cmd.Env = append(os.Environ(), envVictim+"="+kind)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)

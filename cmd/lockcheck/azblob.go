@@ -116,6 +116,9 @@ func azblobTrouble(text string, err error) error {
 	if errors.As(err, &why) {
 		return exit(code, "target %s: %s", text, why.Means)
 	}
+	if code == result.ExitUsage {
+		return exit(code, "target %s: %w", text, err)
+	}
 	return exit(code, "target %s: HOST:PORT: nothing answers there as Azure's blobs do: %w", text, err)
 }
 

@@ -143,10 +143,10 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	g := b.guard(c)
-	at, err := g.acquire(ctx, length)
+	now, err := g.acquire(ctx, length)
 	if code(err) == bloberror.BlobNotFound {
 		if err = g.create(ctx); err == nil {
-			at, err = g.acquire(ctx, length)
+			now, err = g.acquire(ctx, length)
 		}
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	}
 	t := tenure{owner: c.Owner, length: length}
 	if !b.opts.Unfenced {
-		if t.token, err = g.fence(ctx, at); err != nil {
+		if t.token, err = g.fence(ctx, now); err != nil {
 			return reference.Grant{}, b.takeBack(ctx, g, err)
 		}
 	}

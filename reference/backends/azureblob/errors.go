@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -75,6 +76,9 @@ func translate(err error) error {
 			}
 		}
 		return fmt.Errorf("%w: the service answered %d %s", lockspec.ErrUnavailable, said.StatusCode, said.ErrorCode)
+	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return fmt.Errorf("%w: %w: the service speaks no TLS; for an emulator say tls=off", lockspec.ErrConfig, reference.ErrNotSent)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {

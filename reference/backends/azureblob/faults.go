@@ -311,3 +311,18 @@ func (f *Faults) signature(may sas.ContainerPermissions) (string, error) {
 	}
 	return u.RawQuery, nil
 }
+
+// Guards are the names of all blobs in the container.
+func (f *Faults) Guards(ctx context.Context) (names []string, err error) {
+	pager := f.way().container.NewListBlobsFlatPager(nil)
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, translate(err)
+		}
+		for _, item := range page.Segment.BlobItems {
+			names = append(names, *item.Name)
+		}
+	}
+	return names, nil
+}

@@ -33,7 +33,7 @@ const fenceTries = 4
 // fence gives the holder a token: the one he was given before, or one that is
 // higher than every other. What else the metadata holds goes back as it was,
 // because the service knows no way to set one entry.
-func (g guard) fence(ctx context.Context, at version) (int64, error) {
+func (g guard) fence(ctx context.Context, now time.Time) (int64, error) {
 	for range fenceTries {
 		p, err := g.blob.GetProperties(ctx, &blob.GetPropertiesOptions{AccessConditions: g.conditions(nil)})
 		if err != nil {
@@ -43,7 +43,7 @@ func (g guard) fence(ctx context.Context, at version) (int64, error) {
 		if mark == g.mark() {
 			return last, nil
 		}
-		token, err := next(last, at.date, time.Now())
+		token, err := next(last, now, time.Now())
 		if err != nil {
 			return 0, err
 		}

@@ -50,23 +50,14 @@ func leaseID(owner string) string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:32]
 }
 
-// version is what a grant tells of the guard.
-type version struct {
-	etag *azcore.ETag
-	date time.Time // of the service; zero: not told
-}
-
-// acquire is one request for the lease.
-func (g guard) acquire(ctx context.Context, length time.Duration) (version, error) {
+// acquire is one request for the lease. It tells the service's time, zero where
+// that is not told.
+func (g guard) acquire(ctx context.Context, length time.Duration) (now time.Time, err error) {
 	r, err := g.lease.AcquireLease(ctx, int32(length/time.Second), nil)
-	if err != nil {
-		return version{}, err
+	if err == nil && r.Date != nil {
+		now = *r.Date
 	}
-	v := version{etag: r.ETag}
-	if r.Date != nil {
-		v.date = *r.Date
-	}
-	return v, nil
+	return now, err
 }
 
 func (g guard) renew(ctx context.Context) error {
