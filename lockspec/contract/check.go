@@ -117,6 +117,12 @@ func (c *check) chooseLease(ctx context.Context) {
 	}
 }
 
+// long says whether the lock grants no lease that is short enough for a case to
+// take many of them.
+func (c *check) long() bool { return long(term(c.desc, c.lease)) }
+
+func long(lease time.Duration) bool { return lease > mostLease }
+
 func (c *check) header() history.Header {
 	return history.Header{Version: history.FormatVersion, Started: c.started.UTC(), Clock: "monotonic", BootID: bootID(), Seed: c.o.Seed,
 		Target: c.o.Target, Class: c.desc.Class, Profile: c.report.Profile, Capacity: max(1, c.desc.Capacity),
@@ -174,13 +180,18 @@ func (c *check) end(results []*result.Case) error {
 
 // runAll runs the cases that are serial, or those that are not.
 func (c *check) runAll(ctx context.Context, results []*result.Case, serial bool) {
-	workers := c.o.Workers
-	if serial {
+	workers, order := c.o.Workers, c.order()
+	switch {
+	case serial:
 		workers = 1
+	case workers == 0 && c.long():
+		workers = 16
+	case workers == 0:
+		workers = 4
 	}
 	slots := make(chan struct{}, workers)
 	var all sync.WaitGroup
-	for i := range c.o.Cases {
+	for _, i := range order {
 		k := &c.o.Cases[i]
 		if k.Serial != serial {
 			continue
@@ -192,6 +203,21 @@ func (c *check) runAll(ctx context.Context, results []*result.Case, serial bool)
 		})
 	}
 	all.Wait()
+}
+
+// order is that in which cases begin. Where leases are long, those that are
+// about the end of one take longest by far, and are not left for last.
+func (c *check) order() []int {
+	first := func(i int) bool { return c.long() && c.o.Cases[i].Group == "renewal" }
+	var order []int
+	for _, now := range []bool{true, false} {
+		for i := range c.o.Cases {
+			if first(i) == now {
+				order = append(order, i)
+			}
+		}
+	}
+	return order
 }
 
 // runCase runs one case, if it applies, and judges it.

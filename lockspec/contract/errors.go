@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/lockcheck/lockcheck/checker"
@@ -39,19 +40,23 @@ func errorCases() []Case {
 // downFromStart asks a service that answers nobody: with one attempt, and with
 // a wait. Once it is back the key must be had.
 func downFromStart(ctx context.Context, e *Env) {
-	p := e.MustProcess(ctx, "n1")
+	p, waiting := e.MustProcess(ctx, "n1"), e.MustProcess(ctx, "n1")
 	s := e.MustStop(ctx)
-	unavailable := func(what string, r lockspec.Request) {
+	unavailable := func(what string, p *workload.Process, r lockspec.Request) {
 		if t, err := p.Acquire(ctx, r); !e.Expect(what, err, lockspec.Unavailable) && err == nil {
 			_ = e.Release(ctx, e.keep(t))
 		}
 	}
-	unavailable("one attempt at a service that does not answer", e.ask("k", e.Renewal()))
+	var both sync.WaitGroup
+	both.Go(func() {
+		unavailable("one attempt at a service that does not answer", p, e.ask("k", e.Renewal()))
+	})
 	if e.Description.Claims(lockspec.Wait) {
-		r := e.ask("k", e.Renewal())
+		r := e.ask("waited-for", e.Renewal())
 		r.Wait = e.Lease
-		unavailable("a wait for a service that does not answer", r)
+		both.Go(func() { unavailable("a wait for a service that does not answer", waiting, r) })
 	}
+	both.Wait()
 	s.MustLift(ctx)
 	e.mustBeFree(ctx, p, "k", e.Term(), time.Now(), orphan("after an outage in which nobody was granted it"))
 }

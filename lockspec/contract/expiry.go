@@ -84,7 +84,7 @@ func (e *Env) mustBeFree(ctx context.Context, p *workload.Process, key string, l
 			e.Expect("acquire of a free key", err, lockspec.OK, lockspec.Busy)
 			e.stop()
 		}
-		if workload.Sleep(wait, e.Lease/50) != nil {
+		if workload.Sleep(wait, e.Term()/50) != nil {
 			break
 		}
 	}
@@ -131,9 +131,11 @@ func leaseOutOfRange(ctx context.Context, e *Env) {
 
 // wallClockOff steps one node's wall clock an hour ahead, another's an hour
 // back. Neither may take what the other holds, nor lose what it holds itself,
-// and what is abandoned ends on time.
+// and what is abandoned ends on time. Both are the case's own, for every process
+// on a node has its clock.
 func wallClockOff(ctx context.Context, e *Env) {
-	ahead, back := e.MustNode(ctx, "n1"), e.MustNode(ctx, "n2")
+	n1, n2 := e.ownNode("ahead"), e.ownNode("back")
+	ahead, back := e.MustNode(ctx, n1), e.MustNode(ctx, n2)
 	defer func() { // a node keeps its clock for the cases that follow
 		heal, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -143,16 +145,16 @@ func wallClockOff(ctx context.Context, e *Env) {
 		e.mustWork(ctx, "shift a node's clock", ahead.SetClock(ctx, hours*time.Hour, 1))
 		e.mustWork(ctx, "shift a node's clock", back.SetClock(ctx, -hours*time.Hour, 1))
 		start := time.Now()
-		t := e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("k", e.Renewal()))
-		e.mustKeep(ctx, start, t, e.MustProcess(ctx, "n2"), 4, e.Lease/8)
+		t := e.MustAcquire(ctx, e.MustProcess(ctx, n1), e.ask("k", e.Renewal()))
+		e.mustKeep(ctx, start, t, e.MustProcess(ctx, n2), 4, e.Lease/8)
 		if e.stands(ctx, start, t, about(t, checker.LossSignal, "false", "%s was lost although only wall clocks were stepped", t.ID)) {
 			e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
 		}
 		if !e.Description.Claims(lockspec.Renew) {
 			continue
 		}
-		t = e.MustAcquire(ctx, e.MustProcess(ctx, "n1"), e.ask("abandoned", lockspec.RenewManual))
-		e.mustBeFree(ctx, e.MustProcess(ctx, "n2"), "abandoned", t.Lease, time.Now(), orphan("after its lease had run out, with a wall clock an hour off"))
+		t = e.MustAcquire(ctx, e.MustProcess(ctx, n1), e.ask("abandoned", lockspec.RenewManual))
+		e.mustBeFree(ctx, e.MustProcess(ctx, n2), "abandoned", t.Lease, time.Now(), orphan("after its lease had run out, with a wall clock an hour off"))
 	}
 }
 

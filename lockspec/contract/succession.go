@@ -62,7 +62,7 @@ func (e *Env) mustObtainWhat(ctx context.Context, p *workload.Process, r lockspe
 			e.FailWith(f)
 			e.Stop()
 		}
-		e.MustSleep(ctx, e.Lease/50)
+		e.MustSleep(ctx, e.Term()/50)
 	}
 }
 
