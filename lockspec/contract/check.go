@@ -185,7 +185,7 @@ func (c *check) runAll(ctx context.Context, results []*result.Case, serial bool)
 	case serial:
 		workers = 1
 	case workers == 0 && c.long():
-		workers = 16
+		workers = 20
 	case workers == 0:
 		workers = 4
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -144,8 +145,9 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	defer cancel()
 	g := b.guard(c)
 	now, err := g.acquire(ctx, length)
+	var made *azcore.ETag
 	if code(err) == bloberror.BlobNotFound {
-		if err = g.create(ctx); err == nil {
+		if made, err = g.create(ctx); err == nil {
 			now, err = g.acquire(ctx, length)
 		}
 	}
@@ -154,7 +156,7 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	}
 	t := tenure{owner: c.Owner, length: length}
 	if !b.opts.Unfenced {
-		if t.token, err = g.fence(ctx, now); err != nil {
+		if t.token, err = g.fence(ctx, now, made); err != nil {
 			return reference.Grant{}, b.takeBack(ctx, g, err)
 		}
 	}

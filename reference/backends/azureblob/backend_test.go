@@ -169,9 +169,12 @@ func existingLeased(t *testing.T, l *lab) {
 	b := l.straight(t, nil)
 	key := newKey("leased")
 	grant(t, b, claim(key, "a"))
-	must(t, b.guard(claim(key, "b")).create(t.Context()))
-	must(t, b.Release(t.Context(), claim(key, "a")))
-	must(t, b.guard(claim(key, "b")).create(t.Context()))
+	for range 2 {
+		if made, err := b.guard(claim(key, "b")).create(t.Context()); made != nil || err != nil {
+			t.Errorf("create of what exists: %v, %v", made, err)
+		}
+		_ = b.Release(t.Context(), claim(key, "a"))
+	}
 }
 
 // length: what is granted is in whole seconds, not shorter than what was asked

@@ -176,10 +176,11 @@ func TestCodes(t *testing.T) {
 func TestExists(t *testing.T) {
 	for _, code := range []string{"BlobAlreadyExists", "LeaseIdMissing", "ConditionNotMet"} {
 		url, _ := answering(t, http.StatusConflict, code)
-		expect(t, code, way(t, url, nil).guard(claim("k", "a")).create(t.Context()), nil)
+		_, err := way(t, url, nil).guard(claim("k", "a")).create(t.Context())
+		expect(t, code, err, nil)
 	}
 	url, _ := answering(t, http.StatusServiceUnavailable, "ServerBusy")
-	if way(t, url, nil).guard(claim("k", "a")).create(t.Context()) == nil {
+	if _, err := way(t, url, nil).guard(claim("k", "a")).create(t.Context()); err == nil {
 		t.Error("a service that is busy has made no guard")
 	}
 }

@@ -32,12 +32,16 @@ const fenceTries = 4
 
 // fence gives the holder a token: the one he was given before, or one that is
 // higher than every other. What else the metadata holds goes back as it was,
-// because the service knows no way to set one entry.
-func (g guard) fence(ctx context.Context, now time.Time) (int64, error) {
+// because the service knows no way to set one entry. Of a guard that was made a
+// moment ago, and has that version still, nothing need be read.
+func (g guard) fence(ctx context.Context, now time.Time, made *azcore.ETag) (int64, error) {
 	for range fenceTries {
-		p, err := g.blob.GetProperties(ctx, &blob.GetPropertiesOptions{AccessConditions: g.conditions(nil)})
-		if err != nil {
-			return 0, err
+		var p blob.GetPropertiesResponse
+		if p.ETag, made = made, nil; p.ETag == nil {
+			var err error
+			if p, err = g.blob.GetProperties(ctx, &blob.GetPropertiesOptions{AccessConditions: g.conditions(nil)}); err != nil {
+				return 0, err
+			}
 		}
 		last, mark, entry := readFence(p.Metadata)
 		if mark == g.mark() {

@@ -70,20 +70,21 @@ func (g guard) release(ctx context.Context) error {
 	return err
 }
 
-// create makes the guard, empty, unless there is one. That there is one is told
+// create makes the guard, empty, unless there is one, and tells the version of
+// what it made. That there is one is told
 // by different codes: of a leased blob Azure says that the lease's id is
 // missing, some Azurites that it exists
 // (https://github.com/Azure/Azurite/issues/2637).
-func (g guard) create(ctx context.Context) error {
+func (g guard) create(ctx context.Context) (*azcore.ETag, error) {
 	none := azcore.ETagAny
-	_, err := g.all.NewBlockBlobClient(g.name).Upload(ctx, streaming.NopCloser(bytes.NewReader(nil)), &blockblob.UploadOptions{
+	made, err := g.all.NewBlockBlobClient(g.name).Upload(ctx, streaming.NopCloser(bytes.NewReader(nil)), &blockblob.UploadOptions{
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: &none}},
 	})
 	switch code(err) {
 	case bloberror.BlobAlreadyExists, bloberror.LeaseIDMissing, bloberror.ConditionNotMet:
-		return nil
+		return nil, nil
 	}
-	return err
+	return made.ETag, err
 }
 
 // Guard is the blob of a key that is held, for its holder to write to. With the
