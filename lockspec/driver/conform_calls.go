@@ -123,6 +123,10 @@ func tryShutdown(a *attempt) {
 	}
 }
 
+// exitBound is how long a driver may take to exit, at once on a machine that has
+// nothing else to do.
+const exitBound = 10 * time.Second
+
 // tryEnd closes stdin under a driver that holds a key. What was held must still
 // be: that is how a crash is played.
 func tryEnd(a *attempt) {
@@ -139,8 +143,8 @@ func tryEnd(a *attempt) {
 	_ = w.process.stdin.Close()
 	select {
 	case <-w.process.exited:
-	case <-time.After(2 * time.Second):
-		a.broken("", "exit as soon as a read of stdin says that it is at its end", "it still runs %v after the end of its stdin", 2*time.Second)
+	case <-time.After(exitBound):
+		a.broken("", "exit as soon as a read of stdin says that it is at its end", "it still runs %v after the end of its stdin", exitBound)
 		return
 	}
 	if !excluded {
