@@ -6,7 +6,7 @@ SHELL := bash
 GO    ?= go
 # Tools run at a version of their own: the modules require none of them.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-NESTED  := chaos/toxiproxy containers reference/backends cmd/lockcheck
+NESTED  := chaos/toxiproxy containers containers/docker reference/backends cmd/lockcheck
 MODULES := . $(NESTED)
 # The race detector needs cgo and a C compiler.
 RACE := $(shell command -v gcc >/dev/null && echo -race)

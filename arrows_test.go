@@ -39,6 +39,7 @@ var rooms = []struct {
 	{"reference/backends/redlock", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/redis"}},
 	{"chaos/toxiproxy", nil},
 	{"containers", []string{"lockspec", "lockspec/driver"}},
+	{"containers/docker", []string{"lockspec", "containers"}},
 	{"reference/backends/redis/relay", []string{"lockspec"}},
 	{"reference/backends/redis", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/redis/relay"}},
 }
@@ -51,12 +52,18 @@ var outside = map[string][]string{
 	"github.com/Shopify/toxiproxy/v2/toxics":          {"chaos/toxiproxy"},
 	"github.com/rs/zerolog":                           {"chaos/toxiproxy"},
 	"github.com/anishathalye/porcupine":               {"checker/porcupine"},
+	"github.com/containerd/errdefs":                   {"containers/docker"},
+	"github.com/moby/moby/api/types/container":        {"containers/docker"},
+	"github.com/moby/moby/api/types/network":          {"containers/docker"},
+	"github.com/moby/moby/client":                     {"containers/docker"},
+	"github.com/testcontainers/testcontainers-go":     {"containers/docker"},
+	"github.com/testcontainers/testcontainers-go/log": {"containers/docker"},
 	"github.com/redis/go-redis/v9":                    {"reference/backends/redis"},
 	"github.com/redis/go-redis/v9/maintnotifications": {"reference/backends/redis"},
 }
 
 // everywhere is the patterns of all rooms: ./... leaves nested modules out.
-var everywhere = []string{"./...", "./chaos/toxiproxy/...", "./containers/...", "./reference/backends/..."}
+var everywhere = []string{"./...", "./chaos/toxiproxy/...", "./containers/...", "./containers/docker/...", "./reference/backends/..."}
 
 type listed struct {
 	ImportPath string

@@ -79,6 +79,12 @@ func (s *local) Addr() string {
 	return fmt.Sprintf("127.0.0.1:%d", s.port)
 }
 
+// Peer implements Server.
+func (s *local) Peer() string { return s.Addr() }
+
+// About implements Server.
+func (s *local) About() string { return s.program.path }
+
 // Log implements Server.
 func (s *local) Log() string { return s.log.String() }
 

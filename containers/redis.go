@@ -2,12 +2,13 @@ package containers
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,8 +18,7 @@ import (
 type RedisOptions struct {
 	Options
 
-	// Program is its name or path; default: the first of redis-server and
-	// valkey-server that is on PATH.
+	// Program is its name or path; default: that of the function that starts it.
 	Program string
 	// Password of the default user; empty: none.
 	Password string
@@ -29,46 +29,47 @@ type RedisOptions struct {
 	Directives []string
 }
 
-var redisPrograms = []string{"redis-server", "valkey-server"}
-
-// Redis starts a Redis or Valkey. An error matches *MissingError if there is
-// none on this machine.
+// Redis starts a Redis; a program of this machine may be a Valkey, if there is
+// no other. An error matches *MissingError if there is neither.
 func Redis(ctx context.Context, o *RedisOptions) (Server, error) {
+	return startRedis(ctx, o, Image{Kind: "redis", Name: "redis:8"},
+		"apt-get install redis-server", "redis-server", "valkey-server")
+}
+
+// Valkey starts a Valkey. An error matches *MissingError if there is none.
+func Valkey(ctx context.Context, o *RedisOptions) (Server, error) {
+	return startRedis(ctx, o, Image{Kind: "valkey", Name: "valkey/valkey:9"},
+		"apt-get install valkey-server (Debian 13 or newer)", "valkey-server")
+}
+
+// startRedis starts one of the programs, or the first of them in a container.
+func startRedis(ctx context.Context, o *RedisOptions, image Image, install string, programs ...string) (Server, error) {
 	if o == nil {
 		o = &RedisOptions{}
 	}
-	path, err := find(o.Program, redisPrograms, "apt-get install redis-server")
-	if err != nil {
-		return nil, err
+	const conf, inside, port = "redis.conf", "/lockcheck", 6379 // in a container
+	image.Port, image.Ready = port, redisReady
+	image.Command = []string{cmp.Or(o.Program, programs[0]), path.Join(inside, conf)}
+	image.Files = map[string]string{path.Join(inside, conf): o.config(inside, "0.0.0.0", port)}
+	local := func() (program, error) {
+		path, err := find(o.Program, programs, install)
+		return program{
+			name: image.Kind, path: path, ready: redisReady,
+			data: []string{"dump.rdb", "appendonlydir", "appendonly.aof"},
+			prepare: func(folder string, port int) ([]string, error) {
+				file := filepath.Join(folder, conf)
+				return []string{file}, os.WriteFile(file, []byte(o.config(folder, "127.0.0.1", port)), 0o600)
+			},
+		}, err
 	}
-	return startLocal(ctx, program{
-		name: "redis", path: path, ready: redisReady,
-		data: []string{"dump.rdb", "appendonlydir", "appendonly.aof"},
-		prepare: func(folder string, port int) ([]string, error) {
-			conf := filepath.Join(folder, "redis.conf")
-			return []string{conf}, os.WriteFile(conf, []byte(o.config(folder, port)), 0o600)
-		},
-	}, &o.Options)
-}
-
-// find is the path of the named program, or of the first that there is.
-func find(name string, programs []string, install string) (string, error) {
-	if name != "" {
-		programs = []string{name}
-	}
-	for _, p := range programs {
-		if path, err := exec.LookPath(p); err == nil {
-			return filepath.Abs(path)
-		}
-	}
-	return "", &MissingError{Programs: programs, Install: install}
+	return kind{local, image}.start(ctx, &o.Options)
 }
 
 // config is its configuration file: a command line would show the password to
 // every user of the machine.
-func (o *RedisOptions) config(folder string, port int) string {
+func (o *RedisOptions) config(folder, bind string, port int) string {
 	lines := []string{
-		"bind 127.0.0.1", fmt.Sprintf("port %d", port), fmt.Sprintf("dir %q", folder),
+		"bind " + bind, "protected-mode no", fmt.Sprintf("port %d", port), fmt.Sprintf("dir %q", folder),
 		"daemonize no", `logfile ""`, `save ""`, "appendonly no",
 		"maxmemory-policy noeviction", "repl-diskless-sync-delay 0",
 	}

@@ -1,13 +1,13 @@
 // Package containers starts the servers that a run needs, and lets nothing of
-// them outlive it: no process, no folder, no port. Today a server is a program
-// of this machine; a second way is to be Docker, behind the same interface.
+// them outlive it: no process, no container, no folder, no port. A server is a
+// program of this machine, or a container that package docker starts, behind
+// the same interface.
 //
 // It touches no server that it did not start.
 package containers
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
@@ -20,6 +20,11 @@ type Server interface {
 	// Addr is where it listens, host:port on this machine. It may be another
 	// after a Start that followed an end.
 	Addr() string
+	// Peer is where another server that was started the same way reaches it: for
+	// containers that is no address of this machine.
+	Peer() string
+	// About says what it is: a program and where that lies, or an image.
+	About() string
 	// Start starts what has ended, with the data that it left, and returns
 	// once it serves.
 	Start(ctx context.Context) error
@@ -55,20 +60,17 @@ type Options struct {
 	Guard *driver.Guard
 	// Log gets all that the server writes; nil: only the end is kept, for Log.
 	Log io.Writer
-	// StartLimit bounds a start; default 10 s.
+	// StartLimit bounds a start; default 10 s, in Docker 30 s. Pulling an image
+	// does not count.
 	StartLimit time.Duration
+	// Via says which way a server is started; default Auto.
+	Via Via
+	// Docker starts containers; nil: no server is one.
+	Docker Docker
+	// Image is the image that a container is made of; default: that of the kind.
+	Image string
 
 	_ struct{}
 }
 
 const startLimit = 10 * time.Second
-
-// MissingError says that no program for a kind of server is on this machine.
-type MissingError struct {
-	Programs []string // any of them would do
-	Install  string   // the command that brings one
-}
-
-func (e *MissingError) Error() string {
-	return fmt.Sprintf("none of the programs %v is on PATH; install one: %s", e.Programs, e.Install)
-}

@@ -1,0 +1,118 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// Via is a way of starting a server.
+type Via string
+
+// The ways of starting a server.
+const (
+	Auto   Via = "auto"   // a program of this machine, or else a container
+	Local  Via = "local"  // a program of this machine
+	Docked Via = "docker" // a container
+)
+
+// Vias lists the ways.
+func Vias() []Via { return []Via{Auto, Local, Docked} }
+
+// Docker starts servers in containers. Package docker has one; it is a module
+// of its own, so that whoever starts programs only depends on nothing.
+type Docker interface {
+	// Reachable is nil if a daemon answers.
+	Reachable(ctx context.Context) error
+	// Start starts a server that is described by its image.
+	Start(ctx context.Context, i Image, o *Options) (Server, error)
+}
+
+// Image is how a kind of server runs in a container.
+type Image struct {
+	Kind string // of server, for messages
+	Name string // of the image; an image built on the spot is preferred to it
+	Port int    // that the server listens on, at every address of the container
+	// Command replaces whatever the image runs. The first word is a program on
+	// the image's PATH.
+	Command []string
+	// Files are put into the container before it starts: their text, by their
+	// absolute path.
+	Files map[string]string
+	// Ready is nil once the server at the address serves.
+	Ready func(ctx context.Context, addr string) error
+
+	_ struct{}
+}
+
+// kind is one kind of server.
+type kind struct {
+	// local is the program of this machine; an error matches *MissingError if
+	// there is none.
+	local func() (program, error)
+	image Image
+}
+
+// start starts a server the way that the options say.
+func (k kind) start(ctx context.Context, o *Options) (Server, error) {
+	if !slices.Contains(Vias(), o.Via) && o.Via != "" {
+		return nil, fmt.Errorf("%w: via %q is none of %v", lockspec.ErrConfig, o.Via, Vias())
+	}
+	var missing *MissingError
+	if o.Via != Docked {
+		p, err := k.local()
+		if err == nil {
+			return startLocal(ctx, p, o)
+		}
+		if !errors.As(err, &missing) || o.Via == Local || o.Docker == nil {
+			return nil, err
+		}
+	}
+	if o.Docker == nil {
+		return nil, fmt.Errorf("%w: this program starts no containers", lockspec.ErrConfig)
+	}
+	if err := o.Docker.Reachable(ctx); err != nil {
+		if missing == nil {
+			return nil, err
+		}
+		missing.Docker = err
+		return nil, missing
+	}
+	return o.Docker.Start(ctx, k.image, o)
+}
+
+// find is the path of the named program, or of the first that there is.
+func find(name string, programs []string, install string) (string, error) {
+	if name != "" {
+		programs = []string{name}
+	}
+	for _, p := range programs {
+		if path, err := exec.LookPath(p); err == nil {
+			return filepath.Abs(path)
+		}
+	}
+	return "", &MissingError{Programs: programs, Install: install}
+}
+
+// MissingError says that no program for a kind of server is on this machine.
+type MissingError struct {
+	Programs []string // any of them would do
+	Install  string   // the command that brings one
+	Docker   error    // why it was no way either; nil: it was not asked
+}
+
+func (e *MissingError) Error() string {
+	text := fmt.Sprintf("none of the programs %v is on PATH; install one: %s", e.Programs, e.Install)
+	if e.Docker != nil {
+		text += fmt.Sprintf("; or start it in Docker: %v", e.Docker)
+	}
+	return text
+}
+
+// Unwrap gives the reason that Docker is no way.
+func (e *MissingError) Unwrap() error { return e.Docker }
