@@ -47,10 +47,17 @@ func startRedis(ctx context.Context, o *RedisOptions, image Image, install strin
 	if o == nil {
 		o = &RedisOptions{}
 	}
-	const conf, inside, port = "redis.conf", "/lockcheck", 6379 // in a container
-	image.Port, image.Ready = port, redisReady
-	image.Command = []string{cmp.Or(o.Program, programs[0]), path.Join(inside, conf)}
-	image.Files = map[string]string{path.Join(inside, conf): o.config(inside, "0.0.0.0", port)}
+	const conf, inside = "redis.conf", "/lockcheck" // in a container
+	data := path.Join(inside, "data")
+	if !o.Persist {
+		image.Scratch = data
+	}
+	image.Port, image.Ready = 6379, redisReady
+	image.At = func(bind string, port int) ([]string, map[string]string) {
+		file := path.Join(inside, conf)
+		// A folder is there once a file is in it.
+		return []string{cmp.Or(o.Program, programs[0]), file}, map[string]string{file: o.config(data, bind, port), path.Join(data, "here"): ""}
+	}
 	local := func() (program, error) {
 		path, err := find(o.Program, programs, install)
 		return program{

@@ -37,13 +37,16 @@ type Docker interface {
 type Image struct {
 	Kind string // of server, for messages
 	Name string // of the image; an image built on the spot is preferred to it
-	Port int    // that the server listens on, at every address of the container
-	// Command replaces whatever the image runs. The first word is a program on
-	// the image's PATH.
-	Command []string
-	// Files are put into the container before it starts: their text, by their
-	// absolute path.
-	Files map[string]string
+	// Port is where the server listens in a container that has a network of its
+	// own.
+	Port int
+	// At is what runs in the container so that it listens there: a command, whose
+	// first word is a program on the image's PATH, and the text of files that are
+	// put in before, by their absolute path.
+	At func(bind string, port int) (command []string, files map[string]string)
+	// Scratch is a folder that holds all that the server writes, and that every
+	// end of it empties; "": what it writes stays until it is told to forget.
+	Scratch string
 	// Ready is nil once the server at the address serves.
 	Ready func(ctx context.Context, addr string) error
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockcheck/lockcheck/containers/docker"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference/memory"
 )
@@ -21,6 +22,7 @@ const envServe = "LOCKCHECK_SERVE"
 // guard, or the embedded server. Then it does not return.
 func serveIfAsked() {
 	driver.Main(openLock)
+	docker.Main()
 	if os.Getenv(envServe) == "" {
 		return
 	}

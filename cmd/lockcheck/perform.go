@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/checker"
+	"github.com/lockcheck/lockcheck/containers"
+	"github.com/lockcheck/lockcheck/containers/docker"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
@@ -29,6 +31,7 @@ type run struct {
 	progress *progress
 	folder   *result.Folder
 	guard    *driver.Guard
+	docker   docker.Docker
 	up       string // where what was started for the run is; empty: r.t says it
 	started  time.Time
 
@@ -90,6 +93,7 @@ func (r *run) inFolder(ctx context.Context) error {
 		return exit(result.ExitInternal, "guard: %w", err)
 	}
 	defer r.guard.Close()
+	defer r.docker.Close()
 	h, closeHarness, err := r.harness(ctx)
 	if err != nil {
 		return err
@@ -220,6 +224,12 @@ func (r *run) again() string {
 		words = append(words, "--endpoint", quote(e))
 	}
 	words = append(words, "--lease", r.f.lease.String())
+	if r.f.via != string(containers.Auto) {
+		words = append(words, "--via", r.f.via)
+	}
+	if r.f.image != "" {
+		words = append(words, "--image", quote(r.f.image))
+	}
 	if r.f.class != "" {
 		words = append(words, "--class", r.f.class)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"time"
@@ -38,12 +37,17 @@ func redisTarget(scheme string) func(rest string) (target, error) {
 	}
 }
 
-func upRedisTarget(options string) (target, error) {
-	text := "redis://started/?" + options
-	if _, _, err := redis.ParseURL(text); err != nil {
-		return target{}, exit(result.ExitUsage, "target up:redis: %w", err)
+// startRedis starts one kind of server.
+type startRedis func(context.Context, *containers.RedisOptions) (containers.Server, error)
+
+func upRedisTarget(name string, start startRedis) func(options string) (target, error) {
+	return func(options string) (target, error) {
+		text := "redis://started/?" + options
+		if _, _, err := redis.ParseURL(text); err != nil {
+			return target{}, exit(result.ExitUsage, "target up:%s: %w", name, err)
+		}
+		return target{url: text, prepare: upRedisService(name, start)}, nil
 	}
-	return target{url: text, prepare: upRedisService}, nil
 }
 
 // openRedis opens the lock of a node.
@@ -151,45 +155,39 @@ func (r *run) sweep(b *redis.Backend) {
 	_ = b.Close()
 }
 
-// upRedisService starts a server of its own. It has a password, so that what
-// is tested is what is used.
-func upRedisService(ctx context.Context, r *run) (_ *service, err error) {
-	_, o, err := redis.ParseURL(r.t.url)
-	if err != nil {
-		return nil, exit(result.ExitUsage, "target %s: %w", r.t.text, err)
-	}
-	log, err := r.log("redis")
-	if err != nil {
-		return nil, err
-	}
-	o.Password = rand.Text()
-	started := &startedRedis{guard: r.guard, log: log, password: o.Password}
-	if started.Server, err = started.start(ctx); err != nil {
-		return nil, exit(result.ExitUnavailable, "target %s: %w", r.t.text, err)
-	}
-	faults, err := redis.NewFaults(started, o)
-	if err != nil {
-		return nil, exit(result.ExitInternal, "%w", errors.Join(err, started.Close()))
-	}
-	s := &service{close: func() { _ = errors.Join(faults.Close(), started.Close()) }}
-	s.with = func(p *contract.Processes) (contract.Harness, func() error) { return redisHarness{p, faults}, p.Close }
-	b, err := redis.New(faults.Addr(), o)
-	if err == nil {
-		defer b.Close()
-		var known *redis.Server
-		if known, err = look(ctx, b); err == nil {
-			r.tell(known)
+// upRedisService starts a server of its own.
+func upRedisService(name string, start startRedis) prepare {
+	return func(ctx context.Context, r *run) (*service, error) {
+		_, o, err := redis.ParseURL(r.t.url)
+		if err != nil {
+			return nil, exit(result.ExitUsage, "target %s: %w", r.t.text, err)
 		}
+		o.Password = rand.Text()
+		started, err := r.startRedis(ctx, name, o.Password, start)
+		if err != nil {
+			return nil, err
+		}
+		faults, err := redis.NewFaults(started, o)
+		if err != nil {
+			return nil, exit(result.ExitInternal, "%w", errors.Join(err, started.Close()))
+		}
+		s := &service{close: func() { _ = errors.Join(faults.Close(), started.Close()) }}
+		s.with = func(p *contract.Processes) (contract.Harness, func() error) { return redisHarness{p, faults}, p.Close }
+		b, err := redis.New(faults.Addr(), o)
+		if err == nil {
+			defer b.Close()
+			err = r.lookAt(ctx, b)
+		}
+		if err != nil {
+			s.close()
+			return nil, redisTrouble(r.t.text, err)
+		}
+		u, _ := url.Parse(r.redisURL(faults.Addr(), nil))
+		u.User = url.UserPassword("", o.Password)
+		s.url = u.String()
+		r.up = s.url
+		return s, nil
 	}
-	if err != nil {
-		s.close()
-		return nil, redisTrouble(r.t.text, err)
-	}
-	u, _ := url.Parse(r.redisURL(faults.Addr(), nil))
-	u.User = url.UserPassword("", o.Password)
-	s.url = u.String()
-	r.up = s.url
-	return s, nil
 }
 
 // redisHarness is the harness of a server of ours: nodes are processes, and
@@ -202,15 +200,26 @@ type redisHarness struct {
 // startedRedis is a server as the faults of package redis want it.
 type startedRedis struct {
 	containers.Server
-	guard    *driver.Guard
-	log      io.Writer
 	password string
+	start    func(ctx context.Context, directives ...string) (containers.Server, error)
 }
 
-func (s *startedRedis) start(ctx context.Context, directives ...string) (containers.Server, error) {
-	o := &containers.RedisOptions{Password: s.password, Directives: directives}
-	o.Guard, o.Log = s.guard, s.log
-	return containers.Redis(ctx, o)
+// startRedis starts a server whose log has a name. It has a password, so that
+// what is tested is what is used.
+func (r *run) startRedis(ctx context.Context, name, password string, start startRedis) (*startedRedis, error) {
+	log, err := r.log(name)
+	if err != nil {
+		return nil, err
+	}
+	s := &startedRedis{password: password}
+	s.start = func(ctx context.Context, directives ...string) (containers.Server, error) {
+		return start(ctx, &containers.RedisOptions{Options: r.servers(log), Password: s.password, Directives: directives})
+	}
+	if s.Server, err = s.start(ctx); err != nil {
+		return nil, r.notStarted(err)
+	}
+	fmt.Fprintf(r.d.err, "target %s: started %s\n", r.t.text, s.About())
+	return s, nil
 }
 
 // Restart implements redis.Started.
@@ -220,7 +229,7 @@ func (s *startedRedis) Restart(ctx context.Context) error {
 
 // Replica implements redis.Started.
 func (s *startedRedis) Replica(ctx context.Context) (addr string, end func() error, err error) {
-	host, port, err := net.SplitHostPort(s.Addr())
+	host, port, err := net.SplitHostPort(s.Peer())
 	if err != nil {
 		return "", nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/containers"
+	"github.com/lockcheck/lockcheck/containers/docker"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
@@ -56,36 +57,91 @@ func say(t *testing.T, addr string, commands ...string) (line string) {
 	return strings.TrimSpace(line)
 }
 
+// needImage skips a test where Docker has not the image that is built here.
+func needImage(t *testing.T) {
+	t.Helper()
+	there, err := (&docker.Docker{}).Has(t.Context(), docker.Built)
+	if err == nil && !there {
+		err = errors.New("make the image: containers/images/build")
+	}
+	if err != nil && os.Getenv("LOCKCHECK_REQUIRE") != "all" {
+		t.Skip(err)
+	}
+	must(t, err)
+}
+
 // TestUpRedis: the whole contract, on a server that the run starts itself.
 func TestUpRedis(t *testing.T) {
 	ownRedis(t, nil) // skips where there is none
+	wholeContract(t, "up:redis", "--via", "local")
+	wholeContract(t, "up:redis?fencing=off", "--via", "local")
+}
+
+// TestUpDocker: the same on Valkey, whose own commands the lock uses there, and
+// on a newer Redis.
+func TestUpDocker(t *testing.T) {
+	needImage(t)
+	for _, target := range []string{"up:valkey?renew=ifeq", "up:redis"} {
+		c := wholeContract(t, target, "--via", "docker")
+		if !strings.Contains(c.err, "started image "+docker.Built) {
+			t.Errorf("it does not say what it started: %s", c.err)
+		}
+		if again := c.report(t).Command; !strings.Contains(again, "--via docker") {
+			t.Errorf("the command that runs it again says another way: %s", again)
+		}
+	}
+}
+
+func wholeContract(t *testing.T, target string, args ...string) *cli {
+	t.Helper()
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	for _, target := range []string{"up:redis", "up:redis?fencing=off"} {
-		// A machine that stalls leaves cases undecided; that they all pass is for a
-		// quiet one to show.
-		r := (&cli{}).run(t, "run", target, "--suite", "contract").want(t, result.ExitOK, result.ExitInconclusive).report(t)
-		passed := 0
-		for i := range r.Cases {
-			switch k := &r.Cases[i]; k.Status {
-			case result.Pass:
-				passed++
-			case result.Inconclusive:
-				t.Logf("%s: %s: %s: %s", target, k.ID, k.Status, k.Reason)
-			case result.Unsupported:
-				if k.ID != "B12" && k.ID != "D15" && k.ID != "D17" && k.ID != "H08" && !strings.Contains(k.Reason, "not claimed") {
-					t.Errorf("%s: %s: %s", target, k.ID, k.Reason)
-				}
-			default:
-				t.Errorf("%s: %s: %s: %s", target, k.ID, k.Status, k.Reason)
+	// A machine that stalls leaves cases undecided; that they all pass is for a
+	// quiet one to show.
+	c := (&cli{}).run(t, append([]string{"run", target, "--suite", "contract"}, args...)...).want(t, result.ExitOK, result.ExitInconclusive)
+	r := c.report(t)
+	passed := 0
+	for i := range r.Cases {
+		switch k := &r.Cases[i]; k.Status {
+		case result.Pass:
+			passed++
+		case result.Inconclusive:
+			t.Logf("%s: %s: %s: %s", target, k.ID, k.Status, k.Reason)
+		case result.Unsupported:
+			if k.ID != "B12" && k.ID != "D15" && k.ID != "D17" && k.ID != "H08" && !strings.Contains(k.Reason, "not claimed") {
+				t.Errorf("%s: %s: %s", target, k.ID, k.Reason)
 			}
+		default:
+			t.Errorf("%s: %s: %s: %s", target, k.ID, k.Status, k.Reason)
 		}
-		if passed < 60 {
-			t.Errorf("%s: only %d cases passed", target, passed)
-		}
+	}
+	if passed < 60 {
+		t.Errorf("%s: only %d cases passed", target, passed)
 	}
 	if left, _ := os.ReadDir(tmp); len(left) > 0 {
 		t.Errorf("temporary folders are left: %v", left)
+	}
+	return c
+}
+
+// TestVia: bad input names the setting.
+func TestVia(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		code result.Exit
+		says string
+	}{
+		{[]string{"up:redis", "--via", "dokcer"}, result.ExitUsage, "--via"},
+		{[]string{"redis://127.0.0.1:1", "--via", "docker"}, result.ExitUsage, "up:"},
+		{[]string{"up:valkey", "--via", "docker", "--image", "lockcheck.invalid/none:1"}, result.ExitUnavailable, "lockcheck.invalid/none:1"},
+	} {
+		if test.code == result.ExitUnavailable {
+			needImage(t)
+		}
+		c := (&cli{}).run(t, append([]string{"run", "--lease", "500ms"}, test.args...)...).want(t, test.code)
+		if !strings.Contains(c.err, test.says) {
+			t.Errorf("%v: it does not say %s: %s", test.args, test.says, c.err)
+		}
 	}
 }
 

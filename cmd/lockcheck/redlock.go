@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lockcheck/lockcheck/containers"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference/backends/redis"
@@ -126,15 +127,10 @@ func upRedlockService(ctx context.Context, r *run) (*service, error) {
 		}
 	}
 	for n := range redlockServers {
-		log, err := r.log(fmt.Sprintf("redis-%d", n+1))
+		s, err := r.startRedis(ctx, fmt.Sprintf("redis-%d", n+1), o.Server.Password, containers.Redis)
 		if err != nil {
 			closeAll()
 			return nil, err
-		}
-		s := &startedRedis{guard: r.guard, log: log, password: o.Server.Password}
-		if s.Server, err = s.start(ctx); err != nil {
-			closeAll()
-			return nil, exit(result.ExitUnavailable, "target %s: %w", r.t.text, err)
 		}
 		servers, ends = append(servers, s), append(ends, s.Close)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockcheck/lockcheck/chaos"
+	"github.com/lockcheck/lockcheck/containers"
+	"github.com/lockcheck/lockcheck/containers/docker"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reports/result"
@@ -29,6 +31,8 @@ type runFlags struct {
 	endpoint []string
 	class    string
 	bounds   []string
+	via      string
+	image    string
 	baseline string
 	config   string
 	plan     bool
@@ -69,6 +73,8 @@ func newRun(d *deps) *cobra.Command {
 	flags.StringSliceVar(&f.endpoint, "endpoint", nil, "host:port that an exec: target talks to")
 	flags.StringVar(&f.class, "class", "", "what kind of lock it is, where the target does not say or is wrong: "+strings.Join(classes, ", "))
 	flags.StringArrayVar(&f.bounds, "bound", nil, "NAME=VALUE of what the lock promises, as takeover=2s, where the target does not say or is wrong")
+	flags.StringVar(&f.via, "via", string(containers.Auto), "how an up: target is started: local (a program of this machine), docker, or auto (the first of these that there is)")
+	flags.StringVar(&f.image, "image", "", "the image that an up: target is started from in Docker (default: "+docker.Built+" where it is there, else the usual one)")
 	flags.StringVar(&f.baseline, "baseline", "", "an earlier results.json: what was verified there and is not tried now fails the run")
 	flags.StringVar(&f.config, "config", "", "a YAML file of settings, named as the flags are, and target; flags and variables win over it")
 	flags.BoolVar(&f.keep, "keep", false, "when all is judged, keep the server and the nodes up until interrupted")
@@ -114,6 +120,9 @@ func (f *runFlags) selectCases() (all []contract.Case, only func(*contract.Case)
 }
 
 func (f *runFlags) validate() error {
+	if !slices.Contains(containers.Vias(), containers.Via(f.via)) {
+		return exit(result.ExitUsage, "--via: unknown way %q; it is one of %v", f.via, containers.Vias())
+	}
 	if f.profile != "" && !slices.Contains(lockspec.Profiles(), lockspec.Profile(f.profile)) {
 		var names []string
 		for _, p := range lockspec.Profiles() {
@@ -154,6 +163,9 @@ func runTarget(parent context.Context, d *deps, f runFlags, text string) error {
 	t, err := parseTarget(text)
 	if err != nil {
 		return err
+	}
+	if f.via != string(containers.Auto) && !strings.HasPrefix(text, "up:") {
+		return exit(result.ExitUsage, "--via %s: a run starts no server for target %s; it does for up:NAME, see lockcheck list targets", f.via, t.text)
 	}
 	if f.seed == 0 {
 		f.seed = rand.Int64N(1<<31-1) + 1

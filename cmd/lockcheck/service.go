@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
 
+	"github.com/lockcheck/lockcheck/containers"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reports/result"
 )
@@ -62,10 +64,21 @@ type upRow struct {
 
 func ups() []upRow {
 	return []upRow{
-		{"redis", "a Redis or Valkey, a program on PATH", upRedisTarget},
+		{"redis", "a Redis", upRedisTarget("redis", containers.Redis)},
+		{"valkey", "a Valkey", upRedisTarget("valkey", containers.Valkey)},
 		{"redlock", "three of them", upRedlockTarget},
 		{"azurite", "an Azurite, the emulator of Azure's storage, from npm", upAzuriteTarget},
 	}
+}
+
+// servers are the options of what the run starts.
+func (r *run) servers(log io.Writer) containers.Options {
+	return containers.Options{Guard: r.guard, Log: log, Via: containers.Via(r.f.via), Docker: &r.docker, Image: r.f.image}
+}
+
+// notStarted is the error of a run whose server did not start.
+func (r *run) notStarted(err error) error {
+	return exit(result.ExitUnavailable, "target %s: %w", r.t.text, err)
 }
 
 // upTarget is a target whose service is started first: NAME or NAME?OPTIONS.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockcheck/lockcheck/chaos/explore"
+	"github.com/lockcheck/lockcheck/containers/docker"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reports/result"
@@ -39,7 +40,7 @@ func fromEnvironment(flags *pflag.FlagSet, getenv func(string) string) error {
 }
 
 // internal are the variables by which this program speaks to itself.
-var internal = []string{envServe, driver.EnvDriver, driver.EnvGuard, explore.EnvJob}
+var internal = []string{envServe, driver.EnvDriver, driver.EnvGuard, docker.EnvReaper, explore.EnvJob}
 
 // warnUnknown tells of variables that look like settings and are none: a
 // misspelt one would be ignored, and nobody would know.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -33,6 +34,13 @@ const Built = "lockcheck.invalid/servers:forky"
 // TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX which registry stands in for Docker's
 // own.
 type Docker struct {
+	// Apart gives every container a network of its own, of which one port is
+	// open on the loopback interface. So it is anyway where the daemon's network
+	// is not that of this program: on another machine, in a virtual one, without
+	// root. Default: containers share the network of this machine, which makes
+	// their start several times faster.
+	Apart bool
+
 	mu     sync.Mutex
 	reaper *reaper // of all that was started with a guard; nil: nothing was
 }
@@ -132,7 +140,11 @@ func (d *Docker) Start(ctx context.Context, i containers.Image, o *containers.Op
 		return nil, err
 	}
 	s := &server{client: c, kind: i, opts: *o, label: own()}
-	if s.name, err = choose(ctx, c, i, o); err == nil && o.Guard != nil {
+	s.name, err = choose(ctx, c, i, o)
+	if err == nil {
+		s.apart, err = d.apart(ctx, c)
+	}
+	if err == nil && o.Guard != nil {
 		s.label, err = d.guarded()
 	}
 	if err == nil {
@@ -142,6 +154,22 @@ func (d *Docker) Start(ctx context.Context, i containers.Image, o *containers.Op
 		return nil, errors.Join(fmt.Errorf("%s in Docker, image %q: %w", i.Kind, s.name, err), s.Close())
 	}
 	return s, nil
+}
+
+// apart says whether containers have networks of their own. The daemon shares
+// this program's if it says that it runs as root on the machine of this name, a
+// name that no container and no virtual machine has.
+func (d *Docker) apart(ctx context.Context, c *client.Client) (bool, error) {
+	if d.Apart || !strings.HasPrefix(c.DaemonHost(), "unix:") {
+		return true, nil
+	}
+	self, err := os.Hostname()
+	if err != nil {
+		return true, nil
+	}
+	i, err := c.Info(ctx, client.InfoOptions{})
+	rootless := func(option string) bool { return strings.Contains(option, "rootless") }
+	return i.Info.Name != self || slices.ContainsFunc(i.Info.SecurityOptions, rootless), err
 }
 
 // choose is the name of the image that a server is started from.

@@ -62,10 +62,26 @@ func TestBuilt(t *testing.T) {
 	}
 }
 
-// start starts a Valkey.
+// start starts a Valkey on this machine's network, startApart one on a network
+// of its own.
 func start(t *testing.T, o containers.RedisOptions) *server {
 	t.Helper()
-	o.Docker, o.Via = needImage(t), containers.Docked
+	return startIn(t, needImage(t), o)
+}
+
+func startApart(t *testing.T, o containers.RedisOptions) *server {
+	t.Helper()
+	d := needImage(t)
+	d.Apart = true
+	return startIn(t, d, o)
+}
+
+// networks are the two ways.
+var networks = map[string]func(*testing.T, containers.RedisOptions) *server{"shared": start, "apart": startApart}
+
+func startIn(t *testing.T, d *Docker, o containers.RedisOptions) *server {
+	t.Helper()
+	o.Docker, o.Via = d, containers.Docked
 	s, err := containers.Valkey(t.Context(), &o)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
@@ -108,7 +124,12 @@ func left(t *testing.T, label string) int {
 }
 
 func TestRestart(t *testing.T) {
-	s := start(t, containers.RedisOptions{Persist: true})
+	for network, start := range networks {
+		t.Run(network, func(t *testing.T) { restarts(t, start(t, containers.RedisOptions{Persist: true})) })
+	}
+}
+
+func restarts(t *testing.T, s *server) {
 	for _, test := range []struct {
 		what string
 		end  func() error
@@ -128,6 +149,24 @@ func TestRestart(t *testing.T) {
 	}
 	if n := left(t, labelKey+"="+own()); n != 1 {
 		t.Errorf("%d containers of one server", n)
+	}
+}
+
+// TestForget: a server that keeps nothing is the same container afterwards, and
+// empty.
+func TestForget(t *testing.T) {
+	s := start(t, containers.RedisOptions{})
+	id := s.box.ID
+	say(t, s.Addr(), "SET k v")
+	if got := say(t, s.Addr(), "SAVE"); got != "+OK" {
+		t.Fatalf("SAVE: %s", got)
+	}
+	must(t, s.Restart(t.Context(), containers.Forget))
+	if got := say(t, s.Addr(), "GET k"); got != "$-1" {
+		t.Errorf("it remembers %q", got)
+	}
+	if s.box.ID != id {
+		t.Error("it is another container, which takes longer to make")
 	}
 }
 
@@ -152,6 +191,12 @@ func TestPause(t *testing.T) {
 
 // TestPeer: a replica finds its primary, and what the server writes is told.
 func TestPeer(t *testing.T) {
+	for network, start := range networks {
+		t.Run(network, func(t *testing.T) { replicates(t, start) })
+	}
+}
+
+func replicates(t *testing.T, start func(*testing.T, containers.RedisOptions) *server) {
 	var log strings.Builder
 	s := start(t, containers.RedisOptions{})
 	if !strings.Contains(s.About(), Built) {
@@ -168,9 +213,10 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// TestLoopback: nobody outside this machine reaches a server.
+// TestLoopback: nobody outside this machine reaches a server, though it has a
+// network of its own.
 func TestLoopback(t *testing.T) {
-	s := start(t, containers.RedisOptions{})
+	s := startApart(t, containers.RedisOptions{})
 	state, err := s.box.Inspect(t.Context())
 	must(t, err)
 	for port, to := range state.NetworkSettings.Ports {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -28,12 +29,14 @@ type server struct {
 	opts   containers.Options
 	name   string // of the image
 	label  string
+	apart  bool // a network of its own
 
 	life    sync.Mutex // held by what starts and ends it
 	closed  bool
 	box     *testcontainers.DockerContainer // nil: none was made
 	running bool
 	paused  bool
+	port    int // where it listens in its network
 
 	mu         sync.Mutex
 	addr, peer string
@@ -78,43 +81,88 @@ func (s *server) start(ctx context.Context) error {
 	if s.running {
 		return nil
 	}
-	err := s.launch(ctx)
+	var err error
+	for range attempts {
+		var retry bool
+		if retry, err = s.launch(ctx); err == nil || !retry {
+			return err
+		}
+	}
+	return err
+}
+
+// attempts bounds how often a port of this machine is chosen anew: between the
+// moment it was seen to be free and the server's bind, another may take it.
+const attempts = 3
+
+// launch makes a container, or starts the one that there is. A container that
+// could not be made as it was asked for is there all the same.
+func (s *server) launch(ctx context.Context) (retry bool, err error) {
+	fresh := s.box == nil
+	if fresh {
+		if err := s.choosePort(); err != nil {
+			return false, err
+		}
+		s.box, err = testcontainers.Run(ctx, s.name, s.request()...)
+	} else {
+		err = s.box.Start(ctx)
+	}
 	if err == nil {
 		s.running = true
 		err = s.awaitReady(ctx)
 	}
-	if err != nil {
-		log := s.Log()
-		return fmt.Errorf("%w; it wrote: %s", errors.Join(err, s.kill()), log)
+	if err == nil {
+		return false, nil
 	}
-	return nil
+	retry = fresh && s.running && !s.apart && errors.Is(err, errEnded)
+	err = fmt.Errorf("%w; it wrote: %s", err, s.Log())
+	if fresh {
+		return retry, errors.Join(err, s.remove())
+	}
+	return false, errors.Join(err, s.kill())
 }
 
-// launch makes a container, or starts the one that there is. A container that
-// could not be made as it was asked for is there all the same.
-func (s *server) launch(ctx context.Context) error {
-	if s.box != nil {
-		return s.box.Start(ctx)
+func (s *server) choosePort() error {
+	s.port = s.kind.Port
+	if s.apart {
+		return nil
 	}
-	var err error
-	s.box, err = testcontainers.Run(ctx, s.name, s.request()...)
-	return err
+	l, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	s.port = l.Addr().(*net.TCPAddr).Port
+	return nil
 }
 
 // request is what the container is made of. Its port is open on the loopback
 // interface only.
 func (s *server) request() []testcontainers.ContainerCustomizer {
-	port := s.port()
-	all := []testcontainers.ContainerCustomizer{
-		testcontainers.WithEntrypoint(s.kind.Command[0]),
-		testcontainers.WithCmd(s.kind.Command[1:]...),
-		testcontainers.WithExposedPorts(port.String()),
-		testcontainers.WithLabels(map[string]string{labelKey: s.label}),
-		testcontainers.WithHostConfigModifier(func(c *container.HostConfig) {
-			c.PortBindings = network.PortMap{port: {{HostIP: netip.MustParseAddr(loopback)}}}
-		}),
+	bind := loopback
+	if s.apart {
+		bind = "0.0.0.0"
 	}
-	for path, text := range s.kind.Files {
+	command, files := s.kind.At(bind, s.port)
+	tmpfs := map[string]string{}
+	if s.kind.Scratch != "" {
+		tmpfs[s.kind.Scratch] = ""
+	}
+	all := []testcontainers.ContainerCustomizer{
+		testcontainers.WithTmpfs(tmpfs),
+		testcontainers.WithEntrypoint(command[0]),
+		testcontainers.WithCmd(command[1:]...),
+		testcontainers.WithLabels(map[string]string{labelKey: s.label}),
+	}
+	if s.apart {
+		inside := network.MustParsePort(strconv.Itoa(s.port) + "/tcp")
+		all = append(all, testcontainers.WithExposedPorts(inside.String()), testcontainers.WithHostConfigModifier(func(c *container.HostConfig) {
+			c.PortBindings = network.PortMap{inside: {{HostIP: netip.MustParseAddr(loopback)}}}
+		}))
+	} else {
+		all = append(all, testcontainers.WithHostConfigModifier(func(c *container.HostConfig) { c.NetworkMode = "host" }))
+	}
+	for path, text := range files {
 		all = append(all, testcontainers.WithFiles(testcontainers.ContainerFile{
 			Reader: strings.NewReader(text), ContainerFilePath: path, FileMode: 0o600}))
 	}
@@ -122,11 +170,6 @@ func (s *server) request() []testcontainers.ContainerCustomizer {
 		all = append(all, testcontainers.WithLogConsumers(logTo{s.opts.Log}))
 	}
 	return all
-}
-
-func (s *server) port() network.Port {
-	p, _ := network.PortFrom(uint16(s.kind.Port), network.TCP) // a port of ours is one
-	return p
 }
 
 type logTo struct{ w io.Writer }
@@ -156,7 +199,7 @@ func (s *server) awaitReady(ctx context.Context) error {
 			return nil
 		}
 		if state, err := s.box.State(ctx); err == nil && !state.Running {
-			return errors.New("it ended instead of serving")
+			return errEnded
 		}
 		select {
 		case <-tick.C:
@@ -166,19 +209,26 @@ func (s *server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// locate finds out where it is: both addresses change with every start.
+var errEnded = errors.New("it ended instead of serving")
+
+// locate finds out where it is. In a network of its own, both addresses change
+// with every start.
 func (s *server) locate(ctx context.Context) error {
-	addr, err := s.box.PortEndpoint(ctx, s.port().String(), "")
-	if err != nil {
-		return err
-	}
-	ip, err := s.box.ContainerIP(ctx)
-	if err != nil {
-		return err
+	at := net.JoinHostPort(loopback, strconv.Itoa(s.port))
+	peer := at
+	if s.apart {
+		ip, err := s.box.ContainerIP(ctx)
+		if err != nil {
+			return err
+		}
+		peer = net.JoinHostPort(ip, strconv.Itoa(s.port))
+		if at, err = s.box.PortEndpoint(ctx, strconv.Itoa(s.port)+"/tcp", ""); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addr, s.peer = addr, ip+":"+strconv.Itoa(s.kind.Port)
+	s.addr, s.peer = at, peer
 	return nil
 }
 
@@ -227,7 +277,7 @@ func (s *server) Restart(ctx context.Context, data containers.Data) error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	err := s.kill()
-	if err == nil && data == containers.Forget {
+	if err == nil && data == containers.Forget && s.kind.Scratch == "" {
 		err = s.remove()
 	}
 	if err != nil {

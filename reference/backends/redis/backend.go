@@ -140,8 +140,11 @@ func (b *Backend) Renew(ctx context.Context, c reference.Claim) error {
 func (b *Backend) renew(ctx context.Context, c reference.Claim) error {
 	if s := b.server.Load(); b.opts.Renew == RenewIFEQ && b.opts.Wait == 0 && s != nil && s.IFEQ {
 		err := b.client.Do(ctx, "SET", b.opts.lockKey(c.Key), c.Owner, "IFEQ", c.Owner, "PX", millis(c.Lease)).Err()
+		if errors.Is(err, goredis.Nil) {
+			return b.lost(ctx, b.opts.lockKey(c.Key))
+		}
 		if !b.outdated(err, "ERR syntax") {
-			return b.unheld(err)
+			return b.translate(err)
 		}
 	}
 	v, err := b.run(ctx, renewScript, []string{b.opts.lockKey(c.Key)}, c.Owner, millis(c.Lease))
@@ -160,7 +163,7 @@ func (b *Backend) release(ctx context.Context, c reference.Claim) error {
 		n, err := b.client.Do(ctx, args...).Int()
 		if !b.outdated(err, "ERR unknown command") {
 			if err == nil && n < 1 {
-				return lockspec.ErrNotHeld // which of the two, it does not say
+				return b.lost(ctx, name)
 			}
 			return b.translate(err)
 		}
@@ -198,13 +201,17 @@ func (b *Backend) held(v any, err error) error {
 	return &reference.LostError{Reason: reference.Expired}
 }
 
-// unheld reads the answer of SET … IFEQ: OK, or nil where the owner does not
-// hold the key.
-func (b *Backend) unheld(err error) error {
-	if errors.Is(err, goredis.Nil) {
+// lost is the error of an owner whom a native command found not to hold the
+// key. Such a command does not say whether another does.
+func (b *Backend) lost(ctx context.Context, name string) error {
+	n, err := b.client.Exists(ctx, name).Result()
+	switch {
+	case err != nil:
 		return lockspec.ErrNotHeld
+	case n > 0:
+		return &reference.LostError{Reason: reference.TakenOver}
 	}
-	return b.translate(err)
+	return &reference.LostError{Reason: reference.Expired}
 }
 
 // millis rounds up: the service must not promise less than the holder relies on.

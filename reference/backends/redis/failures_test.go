@@ -317,10 +317,10 @@ func TestNative(t *testing.T) {
 		want              error
 	}{
 		{"Valkey", has, "$-1", Options{}, ":1", "DELIFEQ", "EVALSHA", nil},
-		{"Valkey, not held", has, "$-1", Options{}, ":0", "DELIFEQ", "EVALSHA", lockspec.ErrNotHeld},
+		{"Valkey, not held", has, "$-1", Options{}, ":0", "DELIFEQ EXISTS", "EVALSHA", lockspec.ErrLost},
 		{"Redis 8.4 by option", has, "$-1", Options{Release: ReleaseDELEX}, ":1", "DELEX", "EVALSHA", nil},
 		{"IFEQ by option", hasNot, "$-1", Options{Renew: RenewIFEQ}, "+OK", "EVALSHA", "SET", nil},
-		{"IFEQ, not held", hasNot, "$-1", Options{Renew: RenewIFEQ}, "$-1", "EVALSHA", "SET", lockspec.ErrNotHeld},
+		{"IFEQ, not held", hasNot, "$-1", Options{Renew: RenewIFEQ}, "$-1", "EVALSHA", "SET EXISTS", lockspec.ErrLost},
 		{"IFEQ that there is not", hasNot, "-ERR syntax error", Options{Renew: RenewIFEQ}, "", "EVALSHA", "EVALSHA", nil},
 		{"Lua by option", has, "$-1", Options{Release: ReleaseLua}, "", "EVALSHA", "EVALSHA", nil},
 		{"an older server took over", has, "$-1", Options{}, "-ERR unknown command 'DELIFEQ'", "DELIFEQ EVALSHA", "EVALSHA", nil},
@@ -337,8 +337,11 @@ func TestNative(t *testing.T) {
 					return test.ifeq
 				}
 				sent.add(word)
-				if word == "EVALSHA" {
+				switch word {
+				case "EVALSHA":
 					return ":1"
+				case "EXISTS":
+					return ":0"
 				}
 				return test.answer
 			})
