@@ -29,6 +29,7 @@ func listings() []listing {
 		{"scenarios", "every case of the chaos suite", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(chaos.Cases()) }, nil},
 		{"faults", "every fault", []string{"NAME", "HAZARD", "STRIKES", "MEANS"}, faultRows, nil},
 		{"targets", "every form of a target", []string{"FORM", "MEANS"}, targetRows, nil},
+		{"backends", "every built-in lock", []string{"NAME", "CLASS", "TARGETS", "SERVERS", "FENCING", "HAZARDS"}, backendRows, nil},
 		{"broken", "every deliberately broken lock", []string{"NAME", "CAUGHT", "WRONG"}, brokenRows, nil},
 	}
 }

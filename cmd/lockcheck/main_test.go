@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -192,5 +193,16 @@ func TestInside(t *testing.T) {
 	c := (&cli{}).run(t, "run", "memory://", "--seed", "1", "-v").want(t, result.ExitOK)
 	if k := caseOf(t, c.report(t), "X01"); k.Status != result.Unsupported || !strings.Contains(k.Reason, "harness cannot") {
 		t.Errorf("X01: %s: %s", k.Status, k.Reason)
+	}
+}
+
+// aloneWith runs the calling test again, in a process of its own with more in
+// its environment.
+func aloneWith(t *testing.T, env ...string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
