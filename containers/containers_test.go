@@ -171,20 +171,33 @@ func TestCycles(t *testing.T) {
 	if os.Getenv("LOCKCHECK_FULL") != "" {
 		cycles = 100
 	}
-	for range cycles {
-		s := start(t, nil)
-		pid, folder, addr := s.run.cmd.Process.Pid, s.folder, s.Addr()
-		must(t, s.Close())
-		if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("folder %s is left", folder)
-		}
-		if alive(pid) {
-			t.Fatalf("process %d is left", pid)
-		}
-		if c, err := net.Dial("tcp", addr); err == nil {
-			c.Close()
-			t.Fatalf("somebody still listens at %s", addr)
-		}
+	for name, start := range map[string]func(t *testing.T) *local{
+		"redis": func(t *testing.T) *local { return start(t, nil) },
+		"etcd":  startEtcd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Now()
+			for range cycles {
+				cycle(t, start(t))
+			}
+			t.Logf("%d cycles, %v each", cycles, time.Since(begin)/time.Duration(cycles))
+		})
+	}
+}
+
+func cycle(t *testing.T, s *local) {
+	t.Helper()
+	pid, folder, addr := s.run.cmd.Process.Pid, s.folder, s.Addr()
+	must(t, s.Close())
+	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("folder %s is left", folder)
+	}
+	if alive(pid) {
+		t.Fatalf("process %d is left", pid)
+	}
+	if c, err := net.Dial("tcp", addr); err == nil {
+		c.Close()
+		t.Fatalf("somebody still listens at %s", addr)
 	}
 }
 
