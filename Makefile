@@ -11,7 +11,7 @@ MODULES := . $(NESTED)
 # The race detector needs cgo and a C compiler.
 RACE := $(shell command -v gcc >/dev/null && echo -race)
 
-.PHONY: test full lint needs build tidy soak docs bench
+.PHONY: test full lint needs build tidy soak docs backends bench
 
 test: needs lint ## everything that CI runs
 	$(GO) test $(RACE) -timeout 20m work
@@ -50,3 +50,11 @@ bench:
 
 docs: ## the pages that come from tables
 	$(GO) run ./cmd/lockcheck list cases --markdown > docs/cases.md
+
+# A page of figures: every built-in lock that a run starts itself, run on this
+# machine, one after the other. What is undecided is told, and stands there too.
+backends: needs build
+	@rm -rf dist/backends
+	@for t in embedded $$(dist/lockcheck list targets --json | sed -n 's/.*"\(up:[a-z]*\)".*/\1/p'); do \
+	  echo "== $$t" >&2; dist/lockcheck run $$t --runs dist/backends >/dev/null || test $$? = 2 || exit 1; done
+	dist/lockcheck list backends --markdown dist/backends/2* > docs/backends.md

@@ -20,17 +20,18 @@ type listing struct {
 	what, means string
 	header      []string
 	rows        func() [][]string
-	page        func(io.Writer) // as a page of the documentation; nil: there is none
+	page        func(w io.Writer, runs []measured) // of the documentation; nil: there is none
+	measured    bool                               // the page is made from run folders
 }
 
 func listings() []listing {
 	return []listing{
-		{"cases", "every case of the contract", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(contract.Cases()) }, casesPage},
-		{"scenarios", "every case of the chaos suite", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(chaos.Cases()) }, nil},
-		{"faults", "every fault", []string{"NAME", "HAZARD", "STRIKES", "MEANS"}, faultRows, nil},
-		{"targets", "every form of a target", []string{"FORM", "MEANS"}, targetRows, nil},
-		{"backends", "every built-in lock", []string{"NAME", "CLASS", "TARGETS", "SERVERS", "FENCING", "HAZARDS"}, backendRows, nil},
-		{"broken", "every deliberately broken lock", []string{"NAME", "CAUGHT", "WRONG"}, brokenRows, nil},
+		{"cases", "every case of the contract", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(contract.Cases()) }, func(w io.Writer, _ []measured) { casesPage(w) }, false},
+		{"scenarios", "every case of the chaos suite", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(chaos.Cases()) }, nil, false},
+		{"faults", "every fault", []string{"NAME", "HAZARD", "STRIKES", "MEANS"}, faultRows, nil, false},
+		{"targets", "every form of a target", []string{"FORM", "MEANS"}, targetRows, nil, false},
+		{"backends", "every built-in lock", []string{"NAME", "CLASS", "TARGETS", "SERVERS", "FENCING", "HAZARDS"}, backendRows, backendsPage, true},
+		{"broken", "every deliberately broken lock", []string{"NAME", "CAUGHT", "WRONG"}, brokenRows, nil, false},
 	}
 }
 
@@ -99,10 +100,20 @@ func newList(d *deps) *cobra.Command {
 
 func newListing(d *deps, l listing) *cobra.Command {
 	asJSON, asPage := false, false
-	cmd := &cobra.Command{Use: l.what, Short: "List " + l.means, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+	use, args := l.what, cobra.NoArgs
+	if l.measured {
+		use, args = l.what+" [--markdown RUN…]", cobra.ArbitraryArgs
+	}
+	cmd := &cobra.Command{Use: use, Short: "List " + l.means, Args: args, RunE: func(_ *cobra.Command, folders []string) error {
 		if asPage {
-			l.page(d.out)
-			return nil
+			runs, err := readMeasured(folders)
+			if err == nil {
+				l.page(d.out, runs)
+			}
+			return err
+		}
+		if len(folders) > 0 {
+			return exit(result.ExitUsage, "list %s %s: run folders are for --markdown", l.what, folders[0])
 		}
 		if asJSON {
 			return printJSON(d, l)
@@ -121,7 +132,7 @@ func newListing(d *deps, l listing) *cobra.Command {
 	}}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	if l.page != nil {
-		cmd.Flags().BoolVar(&asPage, "markdown", false, "as the page docs/cases.md")
+		cmd.Flags().BoolVar(&asPage, "markdown", false, "as the page docs/"+l.what+".md")
 		cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	}
 	return cmd
