@@ -11,13 +11,14 @@ MODULES := . $(NESTED)
 # The race detector needs cgo and a C compiler.
 RACE := $(shell command -v gcc >/dev/null && echo -race)
 
-.PHONY: test full lint needs build tidy soak docs backends bench
+.PHONY: test full lint needs build tidy soak docs backends bench speed
 
 test: needs lint ## everything that CI runs
 	$(GO) test $(RACE) -timeout 20m work
 
 full: needs lint ## what is too long for every change
 	LOCKCHECK_FULL=1 $(GO) test $(RACE) -timeout 60m work
+	cd examples/speed && GOWORK=off $(GO) vet . && GOWORK=off $(GO) test .
 
 needs: ## install what the tests need, where it is missing and root is at hand
 	@.ci/needs
@@ -58,3 +59,6 @@ backends: needs build
 	@for t in embedded $$(dist/lockcheck list targets --json | sed -n 's/.*"\(up:[a-z]*\)".*/\1/p'); do \
 	  echo "== $$t" >&2; dist/lockcheck run $$t --runs dist/backends >/dev/null || test $$? = 2 || exit 1; done
 	dist/lockcheck list backends --markdown dist/backends/2* > docs/backends.md
+
+speed: needs ## what the engine costs, beside bare commands and other libraries
+	cd examples/speed && GOWORK=off $(GO) run .
