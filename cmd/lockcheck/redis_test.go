@@ -132,6 +132,7 @@ func TestVia(t *testing.T) {
 		says string
 	}{
 		{[]string{"up:redis", "--via", "dokcer"}, result.ExitUsage, "--via"},
+		{[]string{"up:redis", "--image", "redis:8"}, result.ExitUsage, "--via docker"},
 		{[]string{"redis://127.0.0.1:1", "--via", "docker"}, result.ExitUsage, "up:"},
 		{[]string{"up:valkey", "--via", "docker", "--image", "lockcheck.invalid/none:1"}, result.ExitUnavailable, "lockcheck.invalid/none:1"},
 	} {

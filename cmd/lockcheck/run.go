@@ -130,6 +130,9 @@ func (f *runFlags) validate() error {
 		}
 		return exit(result.ExitUsage, "unknown profile %q; %s", f.profile, nearest(f.profile, names))
 	}
+	if f.image != "" && f.via != string(containers.Docked) {
+		return exit(result.ExitUsage, "--image %s: it is of use only with --via docker", f.image)
+	}
 	if f.lease < 0 || f.timeout <= 0 {
 		return exit(result.ExitUsage, "--lease and --timeout must be positive")
 	}
