@@ -35,6 +35,10 @@ const (
 	AzuriteKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
+// azuriteStartLimit: node reads some thousand files first, 2 s on a quiet
+// machine.
+const azuriteStartLimit = 30 * time.Second
+
 const azuriteInstall = "npm install -g azurite@3"
 
 // Azurite starts an Azurite. An error matches *MissingError if there is none on
@@ -65,7 +69,11 @@ func Azurite(ctx context.Context, o *AzuriteOptions) (Server, error) {
 		}
 		p.env = []string{"AZURITE_ACCOUNTS=" + account + ":" + o.Key}
 	}
-	return startLocal(ctx, p, &o.Options)
+	options := o.Options
+	if options.StartLimit == 0 {
+		options.StartLimit = azuriteStartLimit
+	}
+	return startLocal(ctx, p, &options)
 }
 
 // azuriteEntry is the script that the command on PATH is a link to. It is given

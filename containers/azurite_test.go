@@ -98,7 +98,7 @@ func TestAzuriteInMemory(t *testing.T) {
 func TestAzuritePause(t *testing.T) {
 	s := startAzurite(t, nil)
 	must(t, s.Pause())
-	if got := tell(t, s.Addr(), http.MethodPut, "c", AzuriteKey); got != 0 {
+	if got := tell(t, s.Addr(), http.MethodPut, "kept", AzuriteKey); got != 0 {
 		t.Errorf("one that stands still answered %d", got)
 	}
 	must(t, s.Resume())
@@ -112,10 +112,10 @@ func TestAzuritePause(t *testing.T) {
 func TestAzuriteKey(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("hunter2hunter2"))
 	s := startAzurite(t, &AzuriteOptions{Key: key})
-	if got := tell(t, s.Addr(), http.MethodPut, "c", AzuriteKey); got != http.StatusForbidden {
+	if got := tell(t, s.Addr(), http.MethodPut, "kept", AzuriteKey); got != http.StatusForbidden {
 		t.Errorf("with everybody's key it answered %d", got)
 	}
-	if got := tell(t, s.Addr(), http.MethodPut, "c", key); got != http.StatusCreated {
+	if got := tell(t, s.Addr(), http.MethodPut, "kept", key); got != http.StatusCreated {
 		t.Errorf("with its key it answered %d", got)
 	}
 	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.run.cmd.Process.Pid)); err == nil && strings.Contains(string(line), key) {

@@ -178,6 +178,19 @@ func deletedGuard(t *testing.T, l *lab) {
 	}
 }
 
+// TestReadFence: the service keeps the letters of a name, and takes it for the
+// same in any.
+func TestReadFence(t *testing.T) {
+	text := "7 mark"
+	for _, name := range []string{"lockfence", "Lockfence", "LOCKFENCE"} {
+		other := "red"
+		token, mark, entry := readFence(map[string]*string{"color": &other, name: &text})
+		if token != 7 || mark != "mark" || entry != name {
+			t.Errorf("%s: %d, %q, %q", name, token, mark, entry)
+		}
+	}
+}
+
 // TestNext: a token is above the last, not below the service's second, and
 // within it this machine's clock counts.
 func TestNext(t *testing.T) {
