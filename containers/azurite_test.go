@@ -50,7 +50,7 @@ func tell(t *testing.T, addr, method, container, key string) int {
 	r.Header.Set("x-ms-date", date)
 	r.Header.Set("x-ms-version", version)
 	r.Header.Set("Authorization", "SharedKey "+AzuriteAccount+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	c := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	reply, err := c.Do(r)
 	if err != nil {
 		return 0
