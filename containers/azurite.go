@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -47,7 +48,7 @@ func Azurite(ctx context.Context, o *AzuriteOptions) (Server, error) {
 	if o == nil {
 		o = &AzuriteOptions{}
 	}
-	node, err := find("", []string{"node"}, "apt-get install nodejs npm && "+azuriteInstall)
+	node, err := find("", []string{"node"}, nil, "apt-get install nodejs npm && "+azuriteInstall)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +59,8 @@ func Azurite(ctx context.Context, o *AzuriteOptions) (Server, error) {
 	p := program{
 		name: "azurite", path: node, ready: azuriteReady,
 		data: []string{"__azurite_db_blob__.json", "__azurite_db_blob_extent__.json", "__blobstorage__"},
-		prepare: func(folder string, port int) ([]string, error) {
-			return append([]string{entry}, o.arguments(folder, port)...), nil
+		prepare: func(_ context.Context, s *local, port int) ([]string, error) {
+			return append([]string{entry}, o.arguments(s.folder, port)...), nil
 		},
 	}
 	if o.Key != "" {
@@ -67,7 +68,7 @@ func Azurite(ctx context.Context, o *AzuriteOptions) (Server, error) {
 		if account == "" {
 			account = AzuriteAccount
 		}
-		p.env = []string{"AZURITE_ACCOUNTS=" + account + ":" + o.Key}
+		p.env = append(os.Environ(), "AZURITE_ACCOUNTS="+account+":"+o.Key)
 	}
 	options := o.Options
 	if options.StartLimit == 0 {

@@ -25,20 +25,20 @@ func Etcd(ctx context.Context, o *EtcdOptions) (Server, error) {
 	if o == nil {
 		o = &EtcdOptions{}
 	}
-	path, err := find(o.Program, []string{"etcd"}, "apt-get install etcd-server")
+	path, err := find(o.Program, []string{"etcd"}, nil, "apt-get install etcd-server")
 	if err != nil {
 		return nil, err
 	}
 	return startLocal(ctx, program{
 		name: "etcd", path: path, ready: etcdReady, data: []string{"data"},
-		prepare: func(folder string, port int) ([]string, error) {
+		prepare: func(_ context.Context, s *local, port int) ([]string, error) {
 			client := fmt.Sprintf("http://127.0.0.1:%d", port)
 			// Where other members of its cluster would reach it: there are none, and a
 			// second port may be another's by the time it is wanted. The socket is in
 			// its working folder.
 			const peer = "unix://peer:1"
 			return []string{
-				"--data-dir", filepath.Join(folder, "data"), "--logger", "zap", "--log-level", "warn",
+				"--data-dir", filepath.Join(s.folder, "data"), "--logger", "zap", "--log-level", "warn",
 				"--listen-client-urls", client, "--advertise-client-urls", client,
 				"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer,
 			}, nil

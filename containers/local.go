@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec/driver"
@@ -20,12 +21,20 @@ type program struct {
 	path string
 	// prepare writes what the server reads into its folder and gives its
 	// arguments.
-	prepare func(folder string, port int) ([]string, error)
+	prepare func(ctx context.Context, s *local, port int) ([]string, error)
 	// ready is nil once the server at the address serves.
 	ready func(ctx context.Context, addr string) error
 	// data are the names in the folder that hold what was written.
 	data []string
-	env  []string // NAME=VALUE, besides this program's own
+	// as is whom it runs as; nil: whom this program runs as.
+	as *account
+	// env is its environment; nil: this program's.
+	env []string
+	// end asks it to end in order; nil: terminate.
+	end func(*os.Process) error
+	// forks says that what it forks leads process groups of its own, so that a
+	// signal to its group reaches itself and no more.
+	forks bool
 }
 
 // local is a server that is a process group of its own, in a temporary folder,
@@ -47,7 +56,8 @@ type local struct {
 // running is one process of a server.
 type running struct {
 	cmd    *exec.Cmd
-	exited chan struct{} // closed at the end of what it writes
+	exited chan struct{} // closed at the end of what it writes, and what it forked
+	paused []int         // what it forked and Pause has stopped
 }
 
 // startLocal makes the folder and starts the program.
@@ -66,7 +76,7 @@ func startLocal(ctx context.Context, p program, o *Options) (*local, error) {
 	}
 	s.folder = folder
 	s.opts.Guard.Folder(folder)
-	if err := s.Start(ctx); err != nil {
+	if err := errors.Join(p.as.own(folder), s.Start(ctx)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -122,7 +132,7 @@ func (s *local) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args, err := s.program.prepare(s.folder, port)
+	args, err := s.program.prepare(ctx, s, port)
 	if err != nil {
 		return err
 	}
@@ -140,29 +150,53 @@ func (s *local) launch(ctx context.Context) error {
 	return nil
 }
 
-func (s *local) spawn(args []string) error {
-	cmd := exec.Command(s.program.path, args...)
-	cmd.Dir = s.folder
-	cmd.Env = append(os.Environ(), s.program.env...)
+func (s *local) spawn(args []string) (err error) {
+	s.run, err = s.begin(s.program.path, args, s.log)
+	return err
+}
+
+// begin starts a program that works in the server's folder, as the server does.
+func (s *local) begin(path string, args []string, log *tail) (*running, error) {
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Env = s.folder, s.program.env
 	ownGroup(cmd)
+	s.program.as.run(cmd)
 	out, in, err := os.Pipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer in.Close()
 	cmd.Stdout, cmd.Stderr = in, in
 	if err := cmd.Start(); err != nil {
 		out.Close()
-		return err
+		return nil, err
 	}
 	s.opts.Guard.Started(cmd.Process.Pid)
 	r := &running{cmd: cmd, exited: make(chan struct{})}
 	go func() {
 		defer close(r.exited)
 		defer out.Close()
-		s.log.from(out)
+		log.from(out)
 	}()
-	s.run = r
+	return r, nil
+}
+
+// tool runs a program that ends by itself; what it wrote is part of an error.
+func (s *local) tool(ctx context.Context, path string, args ...string) error {
+	said := &tail{}
+	r, err := s.begin(path, args, said)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-r.exited:
+	case <-ctx.Done():
+		_ = killGroup(r.cmd.Process)
+	}
+	s.opts.Guard.Ended(r.cmd.Process.Pid)
+	if err := errors.Join(ctx.Err(), r.cmd.Wait()); err != nil {
+		return fmt.Errorf("%s: %w; it wrote: %s", filepath.Base(path), err, said)
+	}
 	return nil
 }
 
@@ -195,8 +229,12 @@ func (s *local) Stop(ctx context.Context) error {
 	if s.run == nil {
 		return nil
 	}
-	if err := terminate(s.run.cmd.Process); err == nil {
-		_ = continueGroup(s.run.cmd.Process) // one that is paused would not hear of it
+	end := s.program.end
+	if end == nil {
+		end = terminate
+	}
+	if err := end(s.run.cmd.Process); err == nil {
+		_ = s.resume() // one that is paused would not hear of it
 		select {
 		case <-s.run.exited:
 		case <-ctx.Done():
@@ -212,19 +250,35 @@ func (s *local) Kill() error {
 	return s.kill()
 }
 
-// kill ends the whole group and reaps its leader. The guard is told in
-// between: afterwards the number may be somebody else's.
+// kill ends all that runs and reaps its leader. The guard is told in between:
+// afterwards the number may be somebody else's.
 func (s *local) kill() error {
 	r := s.run
 	if r == nil {
 		return nil
 	}
 	s.run = nil
+	var forked []int
+	if s.program.forks {
+		forked = stopTree(r.cmd.Process) // so that it forks no more
+	}
 	err := killGroup(r.cmd.Process)
-	s.opts.Guard.Ended(r.cmd.Process.Pid)
+	err = errors.Join(err, signalAll(forked, killGroup))
+	if s.program.forks {
+		select { // its memory and its port are free when all have ended
+		case <-r.exited:
+		case <-time.After(s.opts.StartLimit):
+			err = errors.Join(err, errLingers)
+		}
+	}
+	for _, pid := range append(r.paused, r.cmd.Process.Pid) {
+		s.opts.Guard.Ended(pid)
+	}
 	_ = r.cmd.Wait() // how it ended is known
 	return err
 }
+
+var errLingers = errors.New("what the server forked has not ended")
 
 // Restart implements Server.
 func (s *local) Restart(ctx context.Context, data Data) error {
@@ -244,21 +298,53 @@ func (s *local) Restart(ctx context.Context, data Data) error {
 }
 
 // Pause implements Server.
-func (s *local) Pause() error { return s.signal(stopGroup) }
-
-// Resume implements Server.
-func (s *local) Resume() error { return s.signal(continueGroup) }
-
-var errNotRunning = errors.New("the server does not run")
-
-func (s *local) signal(send func(*os.Process) error) error {
+func (s *local) Pause() error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.run == nil {
 		return errNotRunning
 	}
-	return send(s.run.cmd.Process)
+	if err := stopGroup(s.run.cmd.Process); err != nil || !s.program.forks {
+		return err
+	}
+	// What is stopped hears of no end of its parent: the guard has to know it.
+	s.run.paused = stopTree(s.run.cmd.Process)
+	for _, pid := range s.run.paused {
+		s.opts.Guard.Started(pid)
+	}
+	return signalAll(s.run.paused, stopGroup)
 }
+
+// Resume implements Server.
+func (s *local) Resume() error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	return s.resume()
+}
+
+func (s *local) resume() error {
+	if s.run == nil {
+		return errNotRunning
+	}
+	for _, pid := range s.run.paused {
+		s.opts.Guard.Ended(pid)
+	}
+	err := signalAll(s.run.paused, continueGroup)
+	s.run.paused = nil
+	return errors.Join(err, continueGroup(s.run.cmd.Process))
+}
+
+// signalAll signals what a server forked. What has ended is no error.
+func signalAll(pids []int, send func(*os.Process) error) (err error) {
+	for _, pid := range pids {
+		if e := send(&os.Process{Pid: pid}); !errors.Is(e, syscall.ESRCH) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+var errNotRunning = errors.New("the server does not run")
 
 // Close implements Server.
 func (s *local) Close() error {

@@ -59,13 +59,13 @@ func startRedis(ctx context.Context, o *RedisOptions, image Image, install strin
 		return []string{cmp.Or(o.Program, programs[0]), file}, map[string]string{file: o.config(data, bind, port), path.Join(data, "here"): ""}
 	}
 	local := func() (program, error) {
-		path, err := find(o.Program, programs, install)
+		path, err := find(o.Program, programs, nil, install)
 		return program{
 			name: image.Kind, path: path, ready: redisReady,
 			data: []string{"dump.rdb", "appendonlydir", "appendonly.aof"},
-			prepare: func(folder string, port int) ([]string, error) {
-				file := filepath.Join(folder, conf)
-				return []string{file}, os.WriteFile(file, []byte(o.config(folder, "127.0.0.1", port)), 0o600)
+			prepare: func(_ context.Context, s *local, port int) ([]string, error) {
+				file := filepath.Join(s.folder, conf)
+				return []string{file}, os.WriteFile(file, []byte(o.config(s.folder, "127.0.0.1", port)), 0o600)
 			},
 		}, err
 	}

@@ -29,6 +29,12 @@ func (t *tail) from(r io.Reader) {
 	}
 }
 
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.add(b)
+	return len(b), nil
+}
+
 func (t *tail) add(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

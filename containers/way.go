@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
 
 	"github.com/lockcheck/lockcheck/lockspec"
@@ -87,19 +85,6 @@ func (k kind) start(ctx context.Context, o *Options) (Server, error) {
 		return nil, missing
 	}
 	return o.Docker.Start(ctx, k.image, o)
-}
-
-// find is the path of the named program, or of the first that there is.
-func find(name string, programs []string, install string) (string, error) {
-	if name != "" {
-		programs = []string{name}
-	}
-	for _, p := range programs {
-		if path, err := exec.LookPath(p); err == nil {
-			return filepath.Abs(path)
-		}
-	}
-	return "", &MissingError{Programs: programs, Install: install}
 }
 
 // MissingError says that no program for a kind of server is on this machine.
