@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,8 +54,7 @@ func schemes() []schemeRow {
 		{"broken://NAME", "a deliberately broken lock, see list broken", brokenTarget},
 		{"exec:COMMAND", "a driver program, one process for each node", execTarget},
 	}
-	rows = append(append(rows, redisForms()...), azblobForms()...)
-	return append(rows, upForms()...)
+	return slices.Concat(rows, redisForms(), postgresForms(), azblobForms(), upForms())
 }
 
 // secret is the password of a URL, wherever it stands in a text. It goes on to
@@ -215,6 +215,8 @@ func openLock(_ context.Context, at driver.Target) (driver.Lock, error) {
 		return openRedis(u)
 	case azureblob.Scheme:
 		return openAzblob(u)
+	case "postgres", "postgresql":
+		return openPostgres(at.URL)
 	case "broken":
 		b, err := broken.Find(u.Host)
 		if err != nil {
