@@ -40,8 +40,12 @@ var rooms = []struct {
 	{"chaos/toxiproxy", nil},
 	{"containers", []string{"lockspec", "lockspec/driver"}},
 	{"containers/docker", []string{"lockspec", "containers"}},
-	{"reference/backends/redis/relay", []string{"lockspec"}},
-	{"reference/backends/redis", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/redis/relay"}},
+	{"reference/backends/interference", []string{"lockspec"}},
+	{"reference/backends/relay", []string{"reference/backends/interference"}},
+	{"reference/backends/redis", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/relay", "reference/backends/interference"}},
+	{"reference/backends/postgres", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/relay", "reference/backends/interference"}},
+	{"reference/backends/azureblob/relay", []string{"reference/backends/interference"}},
+	{"reference/backends/azureblob", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/azureblob/relay", "reference/backends/interference"}},
 }
 
 // outside is what a room may import that is neither ours nor the standard
@@ -60,6 +64,7 @@ var outside = map[string][]string{
 	"github.com/testcontainers/testcontainers-go/log": {"containers/docker"},
 	"github.com/redis/go-redis/v9":                    {"reference/backends/redis"},
 	"github.com/redis/go-redis/v9/maintnotifications": {"reference/backends/redis"},
+	"github.com/jackc/pgx/v5/pgconn":                  {"reference/backends/postgres"},
 }
 
 // everywhere is the patterns of all rooms: ./... leaves nested modules out.

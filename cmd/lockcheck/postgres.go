@@ -96,13 +96,13 @@ func postgresTrouble(text string, err error) error {
 }
 
 // postgresURL is what the drivers are told: a URL of the server, with options
-// added. Probes are as often as cases need that wait for them; a machine that
-// stalls for the lease that it chose must not cost a session.
+// added. The lease was chosen so that this machine does not stall for as long:
+// three probes of that length leave time for a connection that is slow to come.
 func (r *run) postgresURL(text string, add url.Values) string {
 	u, _ := url.Parse(text) // it was parsed before
 	q := u.Query()
 	if !q.Has("probe") {
-		q.Set("probe", (r.f.lease / 2).String())
+		q.Set("probe", r.f.lease.String())
 	}
 	for name, values := range add {
 		q[name] = values

@@ -91,6 +91,9 @@ func (b *Backend) Close() error {
 // Attempt implements reference.Backend. Whatever goes wrong, the session is
 // closed: the lock of a session outlives the statement that took it and failed.
 func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Grant, error) {
+	// What is granted later than this is lost when it comes.
+	ctx, cancel := within(ctx, b.opts.span())
+	defer cancel()
 	if h := b.find(c); h != nil {
 		return b.again(ctx, c, h)
 	}

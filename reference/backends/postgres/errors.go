@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -97,10 +98,11 @@ func state(err error) string {
 	return ""
 }
 
-// detached ends when ctx ends, and knows nothing of a deadline: an engine's
-// clock need not be that of this machine's sockets.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	own, cancel := context.WithTimeout(context.Background(), callLimit)
+// within ends with ctx, and after that time of this machine's clock; of a
+// deadline of ctx it knows nothing, for an engine's clock need not be the one of
+// this machine's sockets.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	own, cancel := context.WithTimeout(context.Background(), limit)
 	stop := context.AfterFunc(ctx, cancel)
 	return own, func() { stop(); cancel() }
 }

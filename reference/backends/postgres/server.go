@@ -38,7 +38,7 @@ const probeKey = "lockcheck-probe/"
 
 // connect makes a session that is fit for a lock, or says why there is none.
 func (b *Backend) connect(ctx context.Context) (*session, error) {
-	ctx, cancel := detached(ctx)
+	ctx, cancel := within(ctx, callLimit)
 	defer cancel()
 	config := b.config.Copy()
 	var raw net.Conn

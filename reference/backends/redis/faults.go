@@ -15,7 +15,7 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reference"
 	"github.com/lockcheck/lockcheck/reference/backends/interference"
-	"github.com/lockcheck/lockcheck/reference/backends/redis/relay"
+	"github.com/lockcheck/lockcheck/reference/backends/relay"
 )
 
 // Started is a server that the harness started itself. Faults act on no other.
@@ -64,7 +64,7 @@ func NewFaults(server Started, opts *Options) (*Faults, error) {
 		return nil, err
 	}
 	f := &Faults{server: server, opts: o}
-	if f.relay, err = relay.New(server.Addr(), o.classify); err != nil {
+	if f.relay, err = relay.New(server.Addr(), func() relay.Protocol { return wire{&f.opts} }); err != nil {
 		return nil, err
 	}
 	f.admin = goredis.NewClient(&goredis.Options{
@@ -83,6 +83,11 @@ func (f *Faults) Addr() string { return f.relay.Addr() }
 
 // Close ends the relay and its connections, not the server.
 func (f *Faults) Close() error { return errors.Join(f.relay.Close(), f.admin.Close()) }
+
+// Ping implements contract.Pinger: it asks the server itself, past the relay.
+func (f *Faults) Ping(ctx context.Context) error {
+	return f.silence.Ping(ctx, func(ctx context.Context) error { return f.admin.Ping(ctx).Err() })
+}
 
 // Requests implements contract.TrafficCounter.
 func (f *Faults) Requests(_ context.Context, op, key string) (int, error) {
@@ -256,8 +261,3 @@ type ending struct {
 }
 
 func (c ending) Close() error { return errors.Join(c.Client.Close(), c.end()) }
-
-// Ping implements contract.Pinger: it asks the server itself, past the relay.
-func (f *Faults) Ping(ctx context.Context) error {
-	return f.silence.Ping(ctx, func(ctx context.Context) error { return f.admin.Ping(ctx).Err() })
-}

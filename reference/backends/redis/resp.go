@@ -1,4 +1,4 @@
-package relay
+package redis
 
 import (
 	"bufio"
@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/lockcheck/lockcheck/reference/backends/relay"
 )
 
 // The wire format is RESP, versions 2 and 3:
@@ -16,6 +18,25 @@ import (
 // maxBulk is the longest string that a server takes by default
 // (proto-max-bulk-len).
 const maxBulk = 512 << 20
+
+// wire is RESP, with the requests of a lock in it.
+type wire struct{ opts *Options }
+
+// Request implements relay.Protocol.
+func (w wire) Request(in *bufio.Reader) (r relay.Request, err error) {
+	var args [][]byte
+	if r.Raw, args, err = readCommand(in); err == nil {
+		r.Op, r.Key = w.opts.classify(args)
+	}
+	return r, err
+}
+
+// Reply implements relay.Protocol. NOSCRIPT makes this package send the whole
+// script.
+func (wire) Reply(in *bufio.Reader) (relay.Reply, error) {
+	raw, err := readReply(in)
+	return relay.Reply{Raw: raw, Unasked: bytes.HasPrefix(raw, []byte(">")), Again: bytes.HasPrefix(raw, []byte("-NOSCRIPT"))}, err
+}
 
 var errProtocol = errors.New("no RESP")
 
@@ -120,8 +141,3 @@ func readLine(in *bufio.Reader, b *bytes.Buffer) (string, error) {
 	b.Write(line)
 	return strings.TrimRight(string(line), "\r\n"), nil
 }
-
-// isPush: a reply that no request asked for.
-func isPush(reply []byte) bool { return bytes.HasPrefix(reply, []byte(">")) }
-
-func isNoScript(reply []byte) bool { return bytes.HasPrefix(reply, []byte("-NOSCRIPT")) }

@@ -1,7 +1,7 @@
-// Package relay stands between clients and a server that speaks RESP, the
-// protocol of Redis and Valkey. It knows one request from the next, so that it
-// can count those that reach the server, and lose or hold back one request or
-// one reply of one key. It is how a test loses exactly the reply to a release.
+// Package relay stands between clients and a server whose protocol it is given.
+// It knows one request from the next, so that it can count those that reach the
+// server, and lose or hold back one request or one reply of one key. It is how a
+// test loses exactly the reply to a release.
 //
 // What it holds back holds back all that follows on the same connection, as
 // TCP does. Nothing is ever reordered.
@@ -18,13 +18,33 @@ import (
 	"github.com/lockcheck/lockcheck/reference/backends/interference"
 )
 
-// Classify says what a command does to which key, in the words of the lock: an
-// empty op is a command that is none of the lock's.
-type Classify func(args [][]byte) (op, key string)
+// Protocol reads what goes by on one connection, whose requests are answered in
+// their order. Each method is called by one goroutine.
+type Protocol interface {
+	// Request reads the client's next request.
+	Request(in *bufio.Reader) (Request, error)
+	// Reply reads the server's next reply. With an error comes what was read
+	// before it.
+	Reply(in *bufio.Reader) (Reply, error)
+}
+
+// Request is what a client asks.
+type Request struct {
+	Raw     []byte // as it came
+	Op, Key string // in the words of the lock; an empty Op: it is none of the lock's
+	Silent  bool   // it is not answered
+}
+
+// Reply is what a server says.
+type Reply struct {
+	Raw     []byte // as it came
+	Unasked bool   // it answers no request
+	Again   bool   // the request does not count: the client asks it again in other words
+}
 
 // Relay is a listener and the connections that came in by it.
 type Relay struct {
-	classify Classify
+	protocol func() Protocol
 	listener net.Listener
 	rules    interference.Rules
 	working  sync.WaitGroup
@@ -37,13 +57,13 @@ type Relay struct {
 }
 
 // New listens on a free port of the loopback interface and relays to server,
-// host:port, until Close.
-func New(server string, classify Classify) (*Relay, error) {
+// host:port, until Close. Each connection has a protocol of its own.
+func New(server string, protocol func() Protocol) (*Relay, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{classify: classify, listener: l, server: server, conns: map[net.Conn]bool{}}
+	r := &Relay{protocol: protocol, listener: l, server: server, conns: map[net.Conn]bool{}}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	r.working.Go(r.accept)
 	return r, nil
@@ -136,7 +156,7 @@ func (r *Relay) relay(client net.Conn) {
 		return
 	}
 	defer r.forget(server)
-	p := &path{r: r, client: client, server: server, asked: make(chan exchange, 1024)}
+	p := &path{r: r, protocol: r.protocol(), client: client, server: server, asked: make(chan exchange, 1024)}
 	var replies sync.WaitGroup
 	replies.Go(p.replies)
 	p.requests()
@@ -153,6 +173,7 @@ func reset(c net.Conn) {
 // path is one client's way to the server and back.
 type path struct {
 	r              *Relay
+	protocol       Protocol
 	client, server net.Conn
 	asked          chan exchange // what the server owes a reply to, in order
 }
@@ -169,13 +190,12 @@ func (p *path) requests() {
 	defer close(p.asked)
 	in := bufio.NewReader(p.client)
 	for lost := false; ; {
-		raw, args, err := readCommand(in)
+		asked, err := p.protocol.Request(in)
 		if err != nil {
 			endWrites(p.server)
 			return
 		}
-		x := exchange{}
-		x.op, x.key = p.r.classify(args)
+		x := exchange{op: asked.Op, key: asked.Key}
 		rule := p.r.rules.Strike(x.op, x.key)
 		switch {
 		case lost:
@@ -194,8 +214,10 @@ func (p *path) requests() {
 			x.rule = rule
 		}
 		p.r.rules.Count(x.op, x.key, 1)
-		p.asked <- x
-		if _, err := p.server.Write(raw); err != nil {
+		if !asked.Silent {
+			p.asked <- x
+		}
+		if _, err := p.server.Write(asked.Raw); err != nil {
 			reset(p.client)
 			p.client.Close()
 			return
@@ -209,19 +231,21 @@ func (p *path) replies() {
 	defer p.client.Close()
 	in := bufio.NewReader(p.server)
 	for lost := false; ; {
-		reply, err := readReply(in)
+		reply, err := p.protocol.Reply(in)
 		if err != nil {
 			if lost {
 				p.drain()
+			} else {
+				_, _ = p.client.Write(reply.Raw)
 			}
 			return
 		}
 		x, expected := exchange{}, true
-		if !isPush(reply) {
+		if !reply.Unasked {
 			x, expected = p.next()
 		}
-		if isNoScript(reply) {
-			p.r.rules.Count(x.op, x.key, -1) // the client asks again with the whole script
+		if reply.Again {
+			p.r.rules.Count(x.op, x.key, -1)
 		}
 		if x.rule != nil {
 			x.rule.Hit()
@@ -237,7 +261,7 @@ func (p *path) replies() {
 		if lost || !expected {
 			continue
 		}
-		if _, err := p.client.Write(reply); err != nil {
+		if _, err := p.client.Write(reply.Raw); err != nil {
 			p.server.Close()
 			return
 		}
