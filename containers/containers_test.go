@@ -21,8 +21,10 @@ const envVictim = "LOCKCHECK_TEST_VICTIM"
 
 func TestMain(m *testing.M) {
 	driver.Main(nil) // the guard is this binary
-	if os.Getenv(envVictim) != "" {
+	if how := os.Getenv(envVictim); how == "1" {
 		victim()
+	} else if how != "" {
+		victimOf(how)
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())

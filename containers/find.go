@@ -31,7 +31,7 @@ func within(folders []string, name string) (paths []string) {
 	for _, f := range folders {
 		found, _ := filepath.Glob(filepath.Join(f, name))
 		slices.SortFunc(found, func(a, b string) int { // 16 before 15, 10 before 9.6
-			return cmp.Or(cmp.Compare(leading(b), leading(a)), strings.Compare(b, a))
+			return cmp.Or(cmp.Compare(version(f, b), version(f, a)), strings.Compare(b, a))
 		})
 		paths = append(paths, found...)
 	}
@@ -40,8 +40,9 @@ func within(folders []string, name string) (paths []string) {
 
 var firstNumber = regexp.MustCompile(`\d+`)
 
-// leading is the first number of a path.
-func leading(path string) int {
-	n, _ := strconv.Atoi(firstNumber.FindString(path))
+// version is the first number in what stands for the star of a pattern.
+func version(pattern, path string) int {
+	fixed, _, _ := strings.Cut(pattern, "*")
+	n, _ := strconv.Atoi(firstNumber.FindString(strings.TrimPrefix(path, fixed)))
 	return n
 }
