@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -57,38 +58,39 @@ func (b *Backend) connect(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, unconnected(err)
 	}
-	err = b.greet(ctx, conn)
+	pid, err := b.greet(ctx, conn)
 	done.Store(true)
 	if err != nil {
 		_ = raw.Close()
 		return nil, unconnected(err)
 	}
-	return newSession(conn, raw), nil
+	return newSession(conn, raw, pid), nil
 }
 
-// greet gets to know whom a new connection reaches, and makes it fit.
-func (b *Backend) greet(ctx context.Context, c *pgconn.PgConn) error {
+// greet gets to know whom a new connection reaches, and makes it fit. It gives
+// the number of the backend's process.
+func (b *Backend) greet(ctx context.Context, c *pgconn.PgConn) (pid string, err error) {
 	row, err := first(ctx, c, greetSQL)
 	if err != nil {
-		return err
+		return "", err
 	}
 	s := &Server{Version: row[2], Pooled: row[0] != fmt.Sprint(c.PID())}
 	if s.Pooled && b.opts.Pooler == NoPooler {
-		return &Refusal{lockspec.ErrConfig, "HOST:PORT",
+		return "", &Refusal{lockspec.ErrConfig, "HOST:PORT",
 			"a pooler stands before the server, and locks belong to sessions; go past it, or say pooler=session if it gives each client a session of its own", nil}
 	}
 	if row[1] == "t" {
-		return b.standby()
+		return "", b.standby()
 	}
 	if _, err := c.Exec(ctx, b.opts.configureSQL()).ReadAll(); err != nil {
-		return err
+		return "", err
 	}
 	if err := b.prepare(ctx, c); err != nil {
-		return err
+		return "", err
 	}
 	b.primary.Store(true)
 	b.server.Store(s)
-	return nil
+	return row[0], nil
 }
 
 // standby: a server that was a primary is being failed over, and one will be
@@ -107,23 +109,18 @@ func (b *Backend) prepare(ctx context.Context, c *pgconn.PgConn) error {
 	if state(err) != undefinedTable || b.opts.NoCreate {
 		return err
 	}
-	switch _, err := c.Exec(ctx, CreateTable(b.opts.Table)).ReadAll(); state(err) {
-	case "", uniqueViolation, duplicateTable: // another made it in the same moment
-		if err != nil && state(err) == "" {
-			return err
-		}
-	default:
+	if _, err := c.Exec(ctx, CreateTable(b.opts.Table)).ReadAll(); err != nil && !slices.Contains(madeMeanwhile, state(err)) {
 		return err
 	}
 	return b.statements(ctx, c)
 }
 
-// The SQLSTATEs that are handled here.
-const (
-	undefinedTable  = "42P01"
-	duplicateTable  = "42P07"
-	uniqueViolation = "23505"
-)
+const undefinedTable = "42P01"
+
+// madeMeanwhile are the answers to who makes a table in the same moment as
+// another, whatever IF NOT EXISTS says: the name is taken in a catalogue, as that
+// of a table, or as that of its type.
+var madeMeanwhile = []string{"23505", "42P07", "42710"}
 
 func (b *Backend) statements(ctx context.Context, c *pgconn.PgConn) error {
 	p := c.StartPipeline(ctx)

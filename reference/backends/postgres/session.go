@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -23,7 +22,7 @@ import (
 type session struct {
 	conn *pgconn.PgConn
 	net  net.Conn
-	pid  string // of the backend, as a statement has it
+	pid  string // of the backend; what the connection was told may be a pooler's
 
 	turn chan struct{} // holds a value while a job is under way
 	jobs chan job
@@ -45,8 +44,8 @@ type job struct {
 	done chan error
 }
 
-func newSession(conn *pgconn.PgConn, raw net.Conn) *session {
-	return &session{conn: conn, net: raw, pid: fmt.Sprint(conn.PID()),
+func newSession(conn *pgconn.PgConn, raw net.Conn, pid string) *session {
+	return &session{conn: conn, net: raw, pid: pid,
 		turn: make(chan struct{}, 1), jobs: make(chan job), dead: make(chan struct{}), lost: make(chan error, 1)}
 }
 

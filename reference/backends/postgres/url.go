@@ -52,7 +52,10 @@ func ParseURL(text string) (server string, o *Options, err error) {
 		return "", nil, wrong("the URL names no DATABASE, the form is %s; locks of two databases have nothing to do with each other", Form)
 	}
 	o = &Options{}
-	q := u.Query()
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return "", nil, wrong("what stands behind the ? cannot be read, the form is OPTION=VALUE&…; in a value, write %%26 for &, %%3B for a semicolon")
+	}
 	if err := o.apply(q); err != nil {
 		return "", nil, err
 	}

@@ -1,0 +1,5 @@
+package postgres
+
+const envCut = "LOCKCHECK_TEST_CUT"
+
+func cutOff() int { return 0 }
