@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
@@ -92,17 +94,19 @@ func postgresTrouble(text string, err error) error {
 	if errors.As(err, &why) {
 		return exit(code, "target %s: %s", text, why.Means)
 	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) {
+		err = dial // what pgx makes of it has a line for each way that it tried
+	}
 	return exit(code, "target %s: HOST:PORT: nothing answers there: %w", text, err)
 }
 
 // postgresURL is what the drivers are told: a URL of the server, with options
-// added. The lease was chosen so that this machine does not stall for as long:
-// three probes of that length leave time for a connection that is slow to come.
+// added. The lease was chosen so that this machine does not stall for as long.
 func (r *run) postgresURL(text string, add url.Values) string {
 	u, _ := url.Parse(text) // it was parsed before
 	q := u.Query()
 	if !q.Has("probe") {
-		q.Set("probe", r.f.lease.String())
+		q.Set("probe", max(r.f.lease, leastProbe).String())
 	}
 	for name, values := range add {
 		q[name] = values
@@ -110,6 +114,10 @@ func (r *run) postgresURL(text string, add url.Values) string {
 	u.RawQuery = q.Encode()
 	return u.String()
 }
+
+// leastProbe is long enough for a server that starts a process for each of many
+// connections at once.
+const leastProbe = time.Second
 
 // sweepPostgres removes the table of this run.
 func (r *run) sweepPostgres(b *postgres.Backend) {

@@ -76,10 +76,9 @@ type startedPostgres struct {
 	password string
 }
 
-// options are those of every server of the run. Cases that run side by side
-// hold more locks than a server has connections by default.
+// options are those of every server of the run.
 func (s *startedPostgres) options() *containers.PostgresOptions {
-	o := &containers.PostgresOptions{Password: s.password, Settings: []string{"max_connections = 300"}}
+	o := &containers.PostgresOptions{Password: s.password}
 	o.Guard, o.Log = s.guard, s.log
 	return o
 }

@@ -91,18 +91,27 @@ func (b *Backend) Close() error {
 // Attempt implements reference.Backend. Whatever goes wrong, the session is
 // closed: the lock of a session outlives the statement that took it and failed.
 func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Grant, error) {
-	// What is granted later than this is lost when it comes.
-	ctx, cancel := within(ctx, b.opts.span())
+	// An engine counts from now: what is granted later than this is lost before
+	// its first probe is answered.
+	ctx, cancel := within(ctx, b.opts.span()-b.opts.Probe)
 	defer cancel()
 	if h := b.find(c); h != nil {
 		return b.again(ctx, c, h)
 	}
+	end, err := b.pool.try(ctx)
+	if err != nil {
+		return reference.Grant{}, err
+	}
+	defer end()
 	s, err := b.pool.take(ctx)
 	if err != nil {
 		return reference.Grant{}, err
 	}
 	sent := time.Now()
-	row, err := s.row(ctx, acquireName, b.number(c))
+	// A session that is there answers a probe in time, or holds nothing for long.
+	soon, done := within(ctx, b.opts.Probe)
+	defer done()
+	row, err := s.row(soon, acquireName, b.number(c))
 	switch {
 	case err != nil:
 		b.pool.drop(s, err)

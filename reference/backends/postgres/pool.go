@@ -16,6 +16,7 @@ type pool struct {
 	dial  func(ctx context.Context) (*session, error)
 	ended func(*session)
 	slots chan struct{} // a value for each session in use
+	tries chan struct{} // a value for each attempt under way
 
 	mu     sync.Mutex
 	idle   []idle // the one used last is at the end
@@ -37,10 +38,24 @@ const (
 	// slotLimit is how long an attempt waits for a session of others: attempts
 	// are short, but those who hold a lock may wait for just this one.
 	slotLimit = 250 * time.Millisecond
+	// triesMost is how many attempts are made at once. A connection costs a server
+	// a process, an attempt on one that is there costs it next to nothing: a crowd
+	// shares a few, one after the other.
+	triesMost = 8
 )
 
 func newPool(size int, dial func(ctx context.Context) (*session, error), ended func(*session)) *pool {
-	return &pool{dial: dial, ended: ended, slots: make(chan struct{}, size), all: map[*session]bool{}}
+	return &pool{dial: dial, ended: ended, slots: make(chan struct{}, size), tries: make(chan struct{}, triesMost), all: map[*session]bool{}}
+}
+
+// try gives leave for an attempt; the function ends it.
+func (p *pool) try(ctx context.Context) (end func(), err error) {
+	select {
+	case p.tries <- struct{}{}:
+		return func() { <-p.tries }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w: %w", lockspec.ErrUnavailable, reference.ErrNotSent, ctx.Err())
+	}
 }
 
 // take gives a session, until put or the session's end.

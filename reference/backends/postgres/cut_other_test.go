@@ -1,3 +1,5 @@
+//go:build !linux
+
 package postgres
 
 const envCut = "LOCKCHECK_TEST_CUT"
