@@ -101,7 +101,7 @@ func TestMeanings(t *testing.T) {
 // itself; so does a server.
 func TestFull(t *testing.T) {
 	l := newLab(t, own, "max_connections = 20")
-	b := backend(t, at(l.Addr()), &Options{PoolSize: 2})
+	b := backend(t, at(l.Addr()), &Options{PoolSize: 2, Probe: time.Minute}) // nobody probes while the crowd comes
 	grant(t, b, claim(t, "1", "a"))
 	grant(t, b, claim(t, "2", "a"))
 	begin := time.Now()
