@@ -106,7 +106,7 @@ func TestGivenUp(t *testing.T) {
 	l := newLab(t, own)
 	b := backend(t, at(l.Addr()), &Options{Probe: time.Second})
 	c := claim(t, "k", "a")
-	g := grant(t, b, c)
+	g, never := grant(t, b, c), grant(t, b, claim(t, "never probed", "a"))
 	must(t, l.Pause())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	err := b.Renew(ctx, c)
@@ -119,6 +119,7 @@ func TestGivenUp(t *testing.T) {
 	if took := lossOf(t, g, 10*time.Second); took < b.opts.span()-100*time.Millisecond {
 		t.Errorf("given up %v after the last probe, and not after %v", took, b.opts.span())
 	}
+	lossOf(t, never, time.Second)
 	soon(t, "the key is free", 2*time.Second, func() bool { return attempt(t, b, claim(t, "k", "b")) == nil })
 }
 
