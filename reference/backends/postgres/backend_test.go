@@ -115,6 +115,7 @@ func TestGivenUp(t *testing.T) {
 		t.Errorf("a probe that was given up: %v", err)
 	}
 	must(t, l.Resume())
+	<-time.After(b.opts.Probe) // what counts is the last probe, not the grant
 	expect(t, "the next one", b.Renew(t.Context(), c), nil)
 	if took := lossOf(t, g, 10*time.Second); took < b.opts.span()-100*time.Millisecond {
 		t.Errorf("given up %v after the last probe, and not after %v", took, b.opts.span())
