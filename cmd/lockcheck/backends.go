@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/lockcheck/lockcheck/lockspec"
+	"github.com/lockcheck/lockcheck/reference/backends/azureblob"
+	"github.com/lockcheck/lockcheck/reference/backends/postgres"
 	"github.com/lockcheck/lockcheck/reference/backends/redis"
 	"github.com/lockcheck/lockcheck/reference/backends/redlock"
 	"github.com/lockcheck/lockcheck/reference/memory"
@@ -32,6 +34,12 @@ func backendTable() []backendRow {
 		{"valkey", []string{"redis://", "rediss://", "up:valkey"}, []string{"valkey"}, anyRedis},
 		{"redlock", []string{"redlock://", "up:redlock"}, []string{"redis"}, func() (described, error) {
 			return redlock.New([]string{"a" + nowhere, "b" + nowhere, "c" + nowhere}, nil)
+		}},
+		{"postgres", []string{"postgres://", "postgresql://", "up:postgres"}, []string{"postgres"}, func() (described, error) {
+			return postgres.New("postgres://"+nowhere+"/", nil)
+		}},
+		{"azureblob", []string{azureblob.Scheme + "://", "up:azurite"}, []string{"azurite"}, func() (described, error) {
+			return azureblob.New("http://"+nowhere+"/container", &azureblob.Options{SAS: "sig="})
 		}},
 	}
 }
