@@ -73,8 +73,8 @@ func TestBackends(t *testing.T) {
 		}
 	}
 	c := (&cli{}).run(t, "list", "backends").want(t, result.ExitOK)
-	for _, says := range []string{"redlock  replicated-lease", "redis    lease ", " pause "} {
-		if !strings.Contains(c.out, says) {
+	for _, says := range []string{"redlock replicated-lease", "redis lease", "postgres session", "azureblob lease", " pause "} {
+		if !strings.Contains(strings.Join(strings.Fields(c.out), " "), says) {
 			t.Errorf("it does not say %q:\n%s", says, c.out)
 		}
 	}
