@@ -130,7 +130,7 @@ func (s *scenario) struck(ctx context.Context, p *workload.Process, id string, s
 func (s *scenario) strikeInWork(ctx context.Context, t *workload.Tenure, id string, step Step) error {
 	var strike sync.WaitGroup
 	defer strike.Wait()
-	return t.WriteWith(ctx, s.env.Lease/2, func() {
+	return t.WriteWith(ctx, s.env.Term()/2, func() {
 		strike.Go(func() {
 			wait(ctx, step.Into)
 			if err := perform(ctx, s.world, s.env.Scene, id, step); err != nil {
@@ -165,7 +165,7 @@ func (s *scenario) afterwards(ctx context.Context, name string, rng *rand.Rand) 
 	}
 	l := s.load()
 	l.Count = after
-	bounded, cancel := context.WithTimeout(ctx, 20*s.env.Lease+s.env.Description.Bounds.Takeover)
+	bounded, cancel := context.WithTimeout(ctx, 20*s.env.Term()+s.env.Description.Bounds.Takeover)
 	defer cancel()
 	if got := workload.Contend(bounded, p, rng, l); got < after && ctx.Err() == nil {
 		s.env.Inconclusive("after the fault, %s got the key only %d times of %d", name, got, after)
