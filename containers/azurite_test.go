@@ -168,10 +168,3 @@ func TestAzuriteCycles(t *testing.T) {
 		}
 	}
 }
-
-// TestAzuriteKilled: an Azurite that stands still does not outlive the program
-// that started it, though that is killed.
-func TestAzuriteKilled(t *testing.T) {
-	startAzurite(t, nil) // skips where there is none
-	killed(t, "azurite")
-}

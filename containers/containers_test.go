@@ -2,12 +2,10 @@ package containers
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,15 +14,10 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 )
 
-// envVictim makes the test binary a program that starts a server and is killed.
-const envVictim = "LOCKCHECK_TEST_VICTIM"
-
 func TestMain(m *testing.M) {
 	driver.Main(nil) // the guard is this binary
-	if how := os.Getenv(envVictim); how == "1" {
-		victim()
-	} else if how != "" {
-		victimOf(how)
+	if how := os.Getenv(envVictim); how != "" {
+		victim(how)
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
@@ -201,57 +194,4 @@ func cycle(t *testing.T, s *local) {
 		c.Close()
 		t.Fatalf("somebody still listens at %s", addr)
 	}
-}
-
-// victim starts a server, stops it, says what it started and waits for its
-// death.
-func victim() {
-	g, err := driver.StartGuard(nil)
-	if err == nil {
-		var s Server
-		if os.Getenv(envVictim) == "azurite" {
-			s, err = Azurite(context.Background(), &AzuriteOptions{Options: Options{Guard: g}})
-		} else {
-			s, err = Redis(context.Background(), &RedisOptions{Options: Options{Guard: g}})
-		}
-		if err == nil {
-			l := s.(*local)
-			err = s.Pause()
-			fmt.Println(l.run.cmd.Process.Pid, l.folder)
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	select {}
-}
-
-// TestKilled: a server does not outlive the program that started it, though
-// that is killed and the server stopped.
-func TestKilled(t *testing.T) {
-	start(t, nil) // skips where there is none
-	killed(t, "redis")
-}
-
-// killed kills a program that started a server of the kind, and stopped it.
-func killed(t *testing.T, kind string) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envVictim+"="+kind)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	var pid int
-	var folder string
-	_, err = fmt.Fscan(out, &pid, &folder)
-	must(t, cmd.Process.Kill())
-	_ = cmd.Wait()
-	must(t, err)
-	eventually(t, "the server is gone", func() bool { return !alive(pid) })
-	eventually(t, "its folder is gone", func() bool {
-		_, err := os.Stat(folder)
-		return errors.Is(err, os.ErrNotExist)
-	})
 }

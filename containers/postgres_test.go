@@ -269,17 +269,6 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
-// kinds start one server of each kind, and what it needs.
-var kinds = map[string]func(ctx context.Context, o Options) (Server, error){
-	"redis": func(ctx context.Context, o Options) (Server, error) { return Redis(ctx, &RedisOptions{Options: o}) },
-	"postgres": func(ctx context.Context, o Options) (Server, error) {
-		return Postgres(ctx, &PostgresOptions{Options: o, Password: "x"})
-	},
-	"pgbouncer": func(ctx context.Context, o Options) (Server, error) {
-		return PgBouncer(ctx, "127.0.0.1:1", &PgBouncerOptions{Options: o, Password: "x"})
-	},
-}
-
 // TestKindsCycle: start and end of each kind leave no process, folder or port.
 func TestKindsCycle(t *testing.T) {
 	cycles := 3
@@ -322,60 +311,4 @@ func TestKindsCycle(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestKindsKilled: no process of a server outlives the program that started it,
-// though that is killed, whether the server runs or stands still.
-func TestKindsKilled(t *testing.T) {
-	startPostgres(t, nil) // skips where there is none
-	for _, how := range []string{"postgres", "postgres paused", "pgbouncer"} {
-		t.Run(how, func(t *testing.T) {
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), envVictim+"="+how)
-			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			must(t, err)
-			must(t, cmd.Start())
-			line, err := bufio.NewReader(out).ReadString('\n')
-			must(t, cmd.Process.Kill())
-			_ = cmd.Wait()
-			must(t, err)
-			words := strings.Fields(line)
-			eventually(t, "its folder is gone", func() bool {
-				_, err := os.Stat(words[0])
-				return errors.Is(err, os.ErrNotExist)
-			})
-			for _, word := range words[1:] {
-				var pid int
-				_, err := fmt.Sscan(word, &pid)
-				must(t, err)
-				eventually(t, "process "+word+" is gone", func() bool { return !alive(pid) })
-			}
-		})
-	}
-}
-
-// victimOf starts a server, says what it started and waits for its death.
-func victimOf(how string) {
-	kind, paused, _ := strings.Cut(how, " ")
-	g, err := driver.StartGuard(nil)
-	if err == nil {
-		var s Server
-		if s, err = kinds[kind](context.Background(), Options{Guard: g}); err == nil {
-			l := s.(*local)
-			if paused != "" {
-				err = l.Pause()
-			}
-			pids := append(stopTree(l.run.cmd.Process), l.run.cmd.Process.Pid)
-			if paused == "" {
-				err = signalAll(pids, continueGroup)
-			}
-			fmt.Println(l.folder, strings.Trim(fmt.Sprint(pids), "[]"))
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	select {}
 }
