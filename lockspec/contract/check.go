@@ -180,18 +180,13 @@ func (c *check) end(results []*result.Case) error {
 
 // runAll runs the cases that are serial, or those that are not.
 func (c *check) runAll(ctx context.Context, results []*result.Case, serial bool) {
-	workers, order := c.o.Workers, c.order()
-	switch {
-	case serial:
-		workers = 1
-	case workers == 0 && c.long():
-		workers = 20
-	case workers == 0:
-		workers = 4
+	workers := 1
+	if !serial {
+		workers = c.workers()
 	}
 	slots := make(chan struct{}, workers)
 	var all sync.WaitGroup
-	for _, i := range order {
+	for _, i := range c.order() {
 		k := &c.o.Cases[i]
 		if k.Serial != serial {
 			continue
@@ -203,6 +198,17 @@ func (c *check) runAll(ctx context.Context, results []*result.Case, serial bool)
 		})
 	}
 	all.Wait()
+}
+
+// workers is how many cases run at a time, once the lease is known.
+func (c *check) workers() int {
+	switch {
+	case c.o.Workers > 0:
+		return c.o.Workers
+	case c.long():
+		return 20
+	}
+	return 4
 }
 
 // order is that in which cases begin. Where leases are long, those that are

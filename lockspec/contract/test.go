@@ -51,10 +51,10 @@ func Test(t *testing.T, h Harness, opts *Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &suite{check: c, root: t, slots: make(chan struct{}, c.o.Workers), events: map[string][]history.Event{},
+	c.chooseLease(t.Context())
+	s := &suite{check: c, root: t, slots: make(chan struct{}, c.workers()), events: map[string][]history.Event{},
 		results: make([]*result.Case, len(c.o.Cases))}
 	c.judged = s.keep
-	c.chooseLease(t.Context())
 	t.Logf("%s: seed %d, lease %s, suite %s", c.desc.Name, c.o.Seed, c.lease, Suite)
 	if err := c.probe(t.Context()); err != nil {
 		t.Fatal(err)
