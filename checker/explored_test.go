@@ -34,6 +34,13 @@ func TestExplored(t *testing.T) {
 			150 fault f2 elect service end
 			200 p2 acquire
 			201 p2 acquire busy`, "pass"},
+		{"a copy of a successor's acquisition keeps what a dead holder was due to leave", bound, killed + succeeds + `
+			165 fault f2 duplicate link:n2 end
+			200 p3 acquire
+			201 p3 acquire busy`, "pass"},
+		{"which may not be for the successor's lease when nothing was on its way twice", bound, killed + cutLine(succeeds, "duplicate") + `
+			200 p3 acquire
+			201 p3 acquire busy`, "fail contract/unexplained-busy"},
 		{"once", bound, killed + `
 			100 fault f2 elect service start
 			100 fault f2 elect service landed
@@ -215,4 +222,15 @@ const unaware = `
 	40 p2 acquire ok t2
 	50 p1 release t1
 	51 p1 release t1 lost
+`
+
+// succeeds: another is granted a dead holder's key in time, and gives it back;
+// a copy of its acquisition is on its way.
+const succeeds = `
+	130 p2 acquire
+	131 fault f2 duplicate link:n2 start
+	131 fault f2 duplicate link:n2 landed
+	132 p2 acquire ok t2 lease=20
+	140 p2 release t2
+	141 p2 release t2 ok
 `

@@ -48,6 +48,9 @@ func (r *record) takeover(v *Verdict, group []*Tenure, i *Tenure, kill *Fault, a
 		if !refused || !due.before(a.invoke) || r.othersHold(group, i, a) || r.rivalsExplain(a, attempts) {
 			continue
 		}
+		if succeeded(group, i, kill, a) {
+			return
+		}
 		f := Finding{Kind: Liveness, Rule: "takeover", Level: Service, Key: i.Key, Tenures: []string{i.ID}, Faults: []string{kill.ID},
 			Events: []int64{kill.Start.Index, a.invoke.Index, a.index},
 			Message: fmt.Sprintf("%s was killed at %s; %q was due to be free by %s and was still %s at %s",
@@ -63,6 +66,21 @@ func (r *record) takeover(v *Verdict, group []*Tenure, i *Tenure, kill *Fault, a
 		v.find(f)
 		return
 	}
+}
+
+// succeeded says whether another was granted the key after the kill and before
+// the attempt: it had come free, and what keeps it busy now is no dead holder's.
+// A reader beside a reader shows nothing of the kind, nor does the owner that
+// the dead one was, to whom a reentrant lock grants what he holds.
+//
+// Counter-example to looking at who may hold during the attempt only: a copy of
+// the successor's acquisition travels on, is granted after the successor has
+// released, and the key is busy again, long after the dead holder was due.
+func succeeded(group []*Tenure, i *Tenure, kill *Fault, a *attempt) bool {
+	return slices.ContainsFunc(group, func(j *Tenure) bool {
+		return j != i && j.Owner != i.Owner && (j.Mode != lockspec.Read || i.Mode != lockspec.Read) &&
+			kill.End.before(j.Invoke) && j.Return.before(a.invoke)
+	})
 }
 
 // freeBy is when a key is due to be free that may be kept so long from the

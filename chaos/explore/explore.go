@@ -108,11 +108,12 @@ func (r *Report) add(out *Outcome) {
 }
 
 // violations are what both judges found. The stream knows nothing of causes: of
-// what it finds, the overlaps stand whatever struck.
+// what it finds, the overlaps stand whatever struck, and nothing else: a copy of
+// an acquisition may be granted what its successor has released.
 func (o *Outcome) violations() []checker.Finding {
 	all := append([]checker.Finding(nil), o.Verdict.Findings...)
 	for _, f := range o.Stream.Findings {
-		if f.Certainty == checker.Certain {
+		if f.Certainty == checker.Certain && f.Kind == checker.Overlap {
 			f.Rule = "stream-" + f.Rule
 			all = append(all, f)
 		}
