@@ -43,7 +43,6 @@ type Faults struct {
 	silence interference.Silence
 	mu      sync.Mutex
 	admin   *Backend          // past the relay
-	resumed func()            // ends the silence of a pause; nil: there is none
 	seeded  map[string]string // by key, the foreign owner
 }
 
@@ -175,26 +174,10 @@ func (f *Faults) Restart(ctx context.Context) error {
 }
 
 // Stop implements contract.Stopper: the emulator's process stands still.
-func (f *Faults) Stop(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.resumed == nil {
-		f.resumed = f.silence.Begin()
-	}
-	return f.server.Pause()
-}
+func (f *Faults) Stop(context.Context) error { return f.silence.Stop(f.server.Pause) }
 
 // Continue implements contract.Stopper.
-func (f *Faults) Continue(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	err := f.server.Resume()
-	if err == nil && f.resumed != nil {
-		f.resumed()
-		f.resumed = nil
-	}
-	return err
-}
+func (f *Faults) Continue(context.Context) error { return f.silence.Continue(f.server.Resume) }
 
 // Ping implements contract.Pinger: it asks the emulator itself, past the relay.
 // Whoever refuses an answer lives.

@@ -97,3 +97,28 @@ func TestSilence(t *testing.T) {
 	}
 	(<-begun)()
 }
+
+// TestStop: a server that was stopped is silent until it was continued; one that
+// could not be stopped, or continued, is as it was.
+func TestStop(t *testing.T) {
+	var s Silence
+	broken := errors.New("broken")
+	fine := func() error { return nil }
+	fails := func() error { return broken }
+	for n, step := range []struct {
+		do     func(func() error) error
+		with   func() error
+		silent bool
+	}{
+		{s.Stop, fails, false}, {s.Stop, fine, true}, {s.Stop, fine, true},
+		{s.Continue, fails, true}, {s.Continue, fine, false}, {s.Continue, fine, false},
+	} {
+		if err, want := step.do(step.with), step.with(); !errors.Is(err, want) {
+			t.Errorf("step %d: %v", n, err)
+		}
+		err := s.Ping(t.Context(), func(context.Context) error { return nil })
+		if silent := errors.Is(err, ErrSilenced); silent != step.silent {
+			t.Errorf("step %d: silent %v", n, silent)
+		}
+	}
+}

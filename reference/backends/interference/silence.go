@@ -14,6 +14,9 @@ type Silence struct {
 	mu      sync.Mutex
 	reasons int
 	begun   chan struct{} // closed while it lasts
+
+	standing sync.Mutex
+	resumed  func() // ends the silence of a server that stands still; nil: none does
 }
 
 // Begin begins a silence; the function ends it.
@@ -30,6 +33,35 @@ func (s *Silence) Begin() (end func()) {
 			s.begun = nil
 		}
 	})
+}
+
+// Stop begins the silence of a server that pause makes stand still. Where pause
+// fails there is none.
+func (s *Silence) Stop(pause func() error) error {
+	s.standing.Lock()
+	defer s.standing.Unlock()
+	if s.resumed != nil {
+		return pause()
+	}
+	end := s.Begin()
+	if err := pause(); err != nil {
+		end()
+		return err
+	}
+	s.resumed = end
+	return nil
+}
+
+// Continue ends what Stop began, once resume has worked.
+func (s *Silence) Continue(resume func() error) error {
+	s.standing.Lock()
+	defer s.standing.Unlock()
+	err := resume()
+	if err == nil && s.resumed != nil {
+		s.resumed()
+		s.resumed = nil
+	}
+	return err
 }
 
 // now is closed as soon as there is a silence.

@@ -53,7 +53,6 @@ type Faults struct {
 
 	silence interference.Silence
 	mu      sync.Mutex
-	resumed func() // ends the silence of a pause; nil: there is none
 	guests  map[string]*guest
 	next    Standby // that has taken over; nil: none has
 }
@@ -169,26 +168,10 @@ func (f *Faults) Restart(ctx context.Context) error {
 }
 
 // Stop implements contract.Stopper: every process of the server stands still.
-func (f *Faults) Stop(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.resumed == nil {
-		f.resumed = f.silence.Begin()
-	}
-	return f.server.Pause()
-}
+func (f *Faults) Stop(context.Context) error { return f.silence.Stop(f.server.Pause) }
 
 // Continue implements contract.Stopper.
-func (f *Faults) Continue(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	err := f.server.Resume()
-	if err == nil && f.resumed != nil {
-		f.resumed()
-		f.resumed = nil
-	}
-	return err
-}
+func (f *Faults) Continue(context.Context) error { return f.silence.Continue(f.server.Resume) }
 
 // Failover kills the primary and promotes a standby, which clients reach from
 // then on. It knows of no lock.

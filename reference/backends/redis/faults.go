@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -37,8 +36,6 @@ type Faults struct {
 	admin  *goredis.Client
 
 	silence interference.Silence
-	mu      sync.Mutex
-	resumed func() // ends the silence of a pause; nil: there is none
 }
 
 var _ interface {
@@ -124,26 +121,10 @@ func (f *Faults) Restart(ctx context.Context) error {
 }
 
 // Stop implements contract.Stopper: the server's process stands still.
-func (f *Faults) Stop(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.resumed == nil {
-		f.resumed = f.silence.Begin()
-	}
-	return f.server.Pause()
-}
+func (f *Faults) Stop(context.Context) error { return f.silence.Stop(f.server.Pause) }
 
 // Continue implements contract.Stopper.
-func (f *Faults) Continue(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	err := f.server.Resume()
-	if err == nil && f.resumed != nil {
-		f.resumed()
-		f.resumed = nil
-	}
-	return err
-}
+func (f *Faults) Continue(context.Context) error { return f.silence.Continue(f.server.Resume) }
 
 // Inspect implements contract.Inspector.
 func (f *Faults) Inspect(ctx context.Context, key string) ([]contract.Holder, error) {
