@@ -185,6 +185,11 @@ func (a *acquisition) ask(ctx context.Context) (Grant, error) {
 		}
 	}
 	a.attempts++
+	if a.e.prompt && ctx.Done() == nil { // nobody can give it up
+		defer cancel()
+		r := guarded(func() (Grant, error) { return a.e.backend.Attempt(within, a.claim) })
+		return r.value, r.err
+	}
 	done, claim := make(chan reply[Grant], 1), a.claim
 	go func() {
 		r := guarded(func() (Grant, error) { return a.e.backend.Attempt(within, claim) })

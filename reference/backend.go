@@ -48,6 +48,18 @@ type Backend interface {
 	Close() error
 }
 
+// Prompt is a backend that returns as soon as the context of a call ends,
+// wherever the call hangs. An engine makes its calls without a goroutine for
+// each: on a machine with few processors two switches of goroutine cost as much
+// as a fast service's answer (examples/speed).
+//
+// What wraps a Backend and does not say so is none, however prompt the wrapped
+// one is.
+type Prompt interface {
+	Backend
+	Prompt()
+}
+
 // Claim is who wants, or has, what.
 type Claim struct {
 	Key   string

@@ -24,6 +24,7 @@ const KeyMax = 512
 // are not reentrant: a key that this engine holds is busy.
 type Engine struct {
 	backend Backend
+	prompt  bool // see Prompt
 	opts    Options
 	clock   fakeclock.Clock
 	timing  Timing
@@ -47,8 +48,9 @@ func New(b Backend, opts *Options) (*Engine, error) {
 		return nil, err
 	}
 	orDefault(&o.Observer, Observer(noObserver{}))
+	_, prompt := b.(Prompt)
 	return &Engine{
-		backend: b, opts: o, clock: o.Clock, timing: b.Timing(), desc: b.Describe(),
+		backend: b, prompt: prompt, opts: o, clock: o.Clock, timing: b.Timing(), desc: b.Describe(),
 		prefix: prefix(o.Namespace), closing: make(chan struct{}),
 	}, nil
 }
@@ -237,8 +239,12 @@ func validKey(key string) error {
 }
 
 // call runs f, which asks the backend, and makes its panic an error. It
-// returns when ctx ends even if f does not.
-func call[T any](ctx context.Context, f func() (T, error)) (T, error) {
+// returns when ctx ends even if f does not, unless the backend is prompt.
+func call[T any](ctx context.Context, prompt bool, f func() (T, error)) (T, error) {
+	if prompt {
+		r := guarded(f)
+		return r.value, r.err
+	}
 	done := make(chan reply[T], 1)
 	go func() { done <- guarded(f) }()
 	select {

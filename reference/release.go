@@ -129,7 +129,7 @@ func settled(refusal, unsure error) error {
 func (e *Engine) releaseOnce(ctx context.Context, c Claim, timeout time.Duration) error {
 	ctx, cancel := e.clock.WithTimeout(ctx, timeout)
 	defer cancel()
-	_, err := call(ctx, func() (struct{}, error) { return struct{}{}, e.backend.Release(ctx, c) })
+	_, err := call(ctx, e.prompt, func() (struct{}, error) { return struct{}{}, e.backend.Release(ctx, c) })
 	return err
 }
 

@@ -88,7 +88,7 @@ func (l *Lease) renewOnce(ctx context.Context, lease, timeout time.Duration) err
 	}
 	claim := l.claim
 	claim.Lease = lease
-	_, err := call(ctx, func() (struct{}, error) {
+	_, err := call(ctx, l.e.prompt, func() (struct{}, error) {
 		defer func() { <-l.turn }()
 		return struct{}{}, l.e.backend.Renew(ctx, claim)
 	})

@@ -76,6 +76,7 @@ type local struct {
 func (b local) Describe() lockspec.Description { return b.opts.describe("memory", lockspec.Memory) }
 func (b local) Timing() reference.Timing       { return reference.Expiring(b.opts.Lease) }
 func (b local) Close() error                   { return nil }
+func (b local) Prompt()                        {}
 
 func (b local) Attempt(_ context.Context, c reference.Claim) (reference.Grant, error) {
 	token, err := b.s.Acquire(Request{c.Key, c.Owner, c.Lease, c.Mode, c.Count, b.opts.Capacity, c.Waits})

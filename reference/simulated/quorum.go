@@ -31,6 +31,7 @@ func (quorum) on(n *explore.Node) reference.Backend {
 
 func (quorum) Timing() reference.Timing { return reference.Expiring(time.Second) }
 func (quorum) Close() error             { return nil }
+func (quorum) Prompt()                  {}
 
 func (quorum) Describe() lockspec.Description {
 	d := describe("simulated quorum", lockspec.ReplicatedLease, lockspec.Pause, lockspec.Suspend, lockspec.ClientClock,

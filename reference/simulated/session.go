@@ -21,6 +21,7 @@ func (sessions) on(n *explore.Node) reference.Backend { return sessions{n} }
 
 func (sessions) Timing() reference.Timing { return reference.Session(probe) }
 func (sessions) Close() error             { return nil }
+func (sessions) Prompt()                  {}
 
 func (sessions) Describe() lockspec.Description {
 	const late = 100 * time.Millisecond

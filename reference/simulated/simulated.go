@@ -89,6 +89,7 @@ func (b leased) on(n *explore.Node) reference.Backend { return leased{n, b.desc}
 
 func (leased) Timing() reference.Timing         { return reference.Expiring(time.Second) }
 func (leased) Close() error                     { return nil }
+func (leased) Prompt()                          {}
 func (b leased) Describe() lockspec.Description { return b.desc }
 
 func describe(name string, class lockspec.Class, hazards ...lockspec.Hazard) lockspec.Description {

@@ -16,14 +16,14 @@ import (
 // Backend is the way to one Redis or Valkey. It is a [reference.Backend].
 type Backend struct {
 	opts    Options
-	client  *goredis.Client
+	client  *goredis.Client // for what is no call of a lock
+	lines   *lines
 	server  atomic.Pointer[Server] // that the newest connection reached
 	probing atomic.Bool
 	primary atomic.Bool // a primary was reached at this address
-	workers workers
 }
 
-var _ reference.Backend = (*Backend)(nil)
+var _ reference.Prompt = (*Backend)(nil)
 
 // New is a way to the server at addr, host:port. Nothing is dialled yet. An
 // error matches ErrConfig and lists all that is wrong with the options.
@@ -32,8 +32,8 @@ func New(addr string, opts *Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{opts: o, workers: newWorkers()}
-	b.client = goredis.NewClient(&goredis.Options{
+	b := &Backend{opts: o}
+	client := goredis.Options{
 		Addr: addr, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Dialer: o.Dial,
 		PoolSize: o.PoolSize, DialTimeout: callLimit, ReadTimeout: callLimit, WriteTimeout: callLimit,
 		ContextTimeoutEnabled: true,
@@ -44,7 +44,8 @@ func New(addr string, opts *Options) (*Backend, error) {
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		OnConnect:                b.greet,
-	})
+	}
+	b.client, b.lines = goredis.NewClient(&client), newLines(client)
 	return b, nil
 }
 
@@ -73,10 +74,10 @@ func (b *Backend) Describe() lockspec.Description {
 func (b *Backend) Timing() reference.Timing { return reference.Expiring(b.opts.Lease) }
 
 // Close implements reference.Backend.
-func (b *Backend) Close() error {
-	b.workers.close()
-	return b.client.Close()
-}
+func (b *Backend) Close() error { return errors.Join(b.lines.close(), b.client.Close()) }
+
+// Prompt implements reference.Prompt.
+func (b *Backend) Prompt() {}
 
 // Attempt implements reference.Backend.
 func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Grant, error) {
@@ -84,7 +85,7 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	if b.opts.Unfenced {
 		attempt = b.attemptPlain
 	}
-	token, err := bounded(ctx, &b.workers, c.Lease, func(ctx context.Context) (int64, error) { return attempt(ctx, c) })
+	token, err := on(ctx, b, func(ctx context.Context, server *goredis.Client) (int64, error) { return attempt(ctx, server, c) })
 	if err != nil {
 		return reference.Grant{}, err
 	}
@@ -92,8 +93,8 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	return reference.Grant{Token: token, Lease: c.Lease}, nil
 }
 
-func (b *Backend) attemptFenced(ctx context.Context, c reference.Claim) (token int64, err error) {
-	v, err := b.run(ctx, acquireScript, []string{b.opts.lockKey(c.Key), b.opts.fenceKey(c.Key)}, c.Owner, millis(c.Lease))
+func (b *Backend) attemptFenced(ctx context.Context, server *goredis.Client, c reference.Claim) (token int64, err error) {
+	v, err := b.run(ctx, server, acquireScript, []string{b.opts.lockKey(c.Key), b.opts.fenceKey(c.Key)}, c.Owner, millis(c.Lease))
 	if err == nil {
 		token, err = goredis.NewCmdResult(v, nil).Int64()
 	}
@@ -103,12 +104,12 @@ func (b *Backend) attemptFenced(ctx context.Context, c reference.Claim) (token i
 // attemptPlain is SET NX. With GET it answers who holds the key instead of
 // nothing, so that a grant whose reply was lost is known for the caller's own.
 // Its lease then starts anew.
-func (b *Backend) attemptPlain(ctx context.Context, c reference.Claim) (int64, error) {
+func (b *Backend) attemptPlain(ctx context.Context, server *goredis.Client, c reference.Claim) (int64, error) {
 	if s := b.server.Load(); s == nil || !s.SetNXGet || b.opts.Wait > 0 {
-		_, err := b.run(ctx, acquirePlainScript, []string{b.opts.lockKey(c.Key)}, c.Owner, millis(c.Lease))
+		_, err := b.run(ctx, server, acquirePlainScript, []string{b.opts.lockKey(c.Key)}, c.Owner, millis(c.Lease))
 		return 0, b.busy(err)
 	}
-	holder, err := b.client.Do(ctx, "SET", b.opts.lockKey(c.Key), c.Owner, "NX", "GET", "PX", millis(c.Lease)).Text()
+	holder, err := server.Do(ctx, "SET", b.opts.lockKey(c.Key), c.Owner, "NX", "GET", "PX", millis(c.Lease)).Text()
 	switch {
 	case errors.Is(err, goredis.Nil):
 		return 0, nil
@@ -117,7 +118,7 @@ func (b *Backend) attemptPlain(ctx context.Context, c reference.Claim) (int64, e
 	case holder != c.Owner:
 		return 0, lockspec.ErrBusy
 	}
-	if err := b.renew(ctx, c); err != nil {
+	if err := b.renew(ctx, server, c); err != nil {
 		return 0, lockspec.ErrUnavailable // it ended in between; the next attempt will tell
 	}
 	return 0, nil
@@ -133,46 +134,46 @@ func (b *Backend) busy(err error) error {
 
 // Renew implements reference.Backend.
 func (b *Backend) Renew(ctx context.Context, c reference.Claim) error {
-	_, err := bounded(ctx, &b.workers, c.Lease, func(ctx context.Context) (int, error) { return 0, b.renew(ctx, c) })
+	_, err := on(ctx, b, func(ctx context.Context, server *goredis.Client) (int, error) { return 0, b.renew(ctx, server, c) })
 	return err
 }
 
-func (b *Backend) renew(ctx context.Context, c reference.Claim) error {
+func (b *Backend) renew(ctx context.Context, server *goredis.Client, c reference.Claim) error {
 	if s := b.server.Load(); b.opts.Renew == RenewIFEQ && b.opts.Wait == 0 && s != nil && s.IFEQ {
-		err := b.client.Do(ctx, "SET", b.opts.lockKey(c.Key), c.Owner, "IFEQ", c.Owner, "PX", millis(c.Lease)).Err()
+		err := server.Do(ctx, "SET", b.opts.lockKey(c.Key), c.Owner, "IFEQ", c.Owner, "PX", millis(c.Lease)).Err()
 		if errors.Is(err, goredis.Nil) {
-			return b.lost(ctx, b.opts.lockKey(c.Key))
+			return b.lost(ctx, server, b.opts.lockKey(c.Key))
 		}
 		if !b.outdated(err, "ERR syntax") {
 			return b.translate(err)
 		}
 	}
-	v, err := b.run(ctx, renewScript, []string{b.opts.lockKey(c.Key)}, c.Owner, millis(c.Lease))
+	v, err := b.run(ctx, server, renewScript, []string{b.opts.lockKey(c.Key)}, c.Owner, millis(c.Lease))
 	return b.held(v, err)
 }
 
 // Release implements reference.Backend.
 func (b *Backend) Release(ctx context.Context, c reference.Claim) error {
-	_, err := bounded(ctx, &b.workers, c.Lease, func(ctx context.Context) (int, error) { return 0, b.release(ctx, c) })
+	_, err := on(ctx, b, func(ctx context.Context, server *goredis.Client) (int, error) { return 0, b.release(ctx, server, c) })
 	return err
 }
 
-func (b *Backend) release(ctx context.Context, c reference.Claim) error {
+func (b *Backend) release(ctx context.Context, server *goredis.Client, c reference.Claim) error {
 	name := b.opts.lockKey(c.Key)
 	if args := b.server.Load().deletes(b.opts.Release, name, c.Owner); args != nil {
-		n, err := b.client.Do(ctx, args...).Int()
+		n, err := server.Do(ctx, args...).Int()
 		if !b.outdated(err, "ERR unknown command") {
 			if err == nil && n < 1 {
-				return b.lost(ctx, name)
+				return b.lost(ctx, server, name)
 			}
 			return b.translate(err)
 		}
 	}
 	// That a deletion has reached the replicas is worth no wait: until it has,
 	// the key is busy and no more.
-	v, err := b.client.EvalSha(ctx, releaseScript.sum, []string{name}, c.Owner).Result()
+	v, err := server.EvalSha(ctx, releaseScript.sum, []string{name}, c.Owner).Result()
 	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
-		v, err = b.client.Eval(ctx, releaseScript.text, []string{name}, c.Owner).Result()
+		v, err = server.Eval(ctx, releaseScript.text, []string{name}, c.Owner).Result()
 	}
 	return b.held(v, err)
 }
@@ -203,8 +204,8 @@ func (b *Backend) held(v any, err error) error {
 
 // lost is the error of an owner whom a native command found not to hold the
 // key. Such a command does not say whether another does.
-func (b *Backend) lost(ctx context.Context, name string) error {
-	n, err := b.client.Exists(ctx, name).Result()
+func (b *Backend) lost(ctx context.Context, server *goredis.Client, name string) error {
+	n, err := server.Exists(ctx, name).Result()
 	switch {
 	case err != nil:
 		return lockspec.ErrNotHeld

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -298,4 +299,36 @@ func TestSweep(t *testing.T) {
 	if n := l.do(t, "DBSIZE"); n != int64(len(kept)) {
 		t.Errorf("%d keys are left, want %d", n, len(kept))
 	}
+}
+
+// TestLinesAreLimited: who finds every connection in use waits no longer than
+// its context, and what it asked was not sent.
+func TestLinesAreLimited(t *testing.T) {
+	l := newLab(t, nil)
+	b := backend(t, l.Addr(), &Options{PoolSize: 1})
+	grant(t, b, claim("k", "a"))
+	must(t, l.Pause())
+	hung := make(chan error)
+	first, give := context.WithCancel(t.Context())
+	defer give()
+	go func() { hung <- b.Renew(first, claim("k", "a")) }()
+	for len(b.lines.free) == 0 {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := b.Renew(ctx, claim("k", "a"))
+	if !errors.Is(err, lockspec.ErrUnavailable) || !errors.Is(err, reference.ErrNotSent) || !strings.Contains(err.Error(), "1 connections") {
+		t.Errorf("with every connection in use: %v", err)
+	}
+	give()
+	if err := <-hung; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call that hung: %v", err)
+	}
+	must(t, l.Resume())
+	for range 20 { // the connection that was cut is not the next call's
+		expect(t, "renewal afterwards", b.Renew(t.Context(), claim("k", "a")), nil)
+	}
+	must(t, b.Close())
+	expect(t, "renewal after the end", b.Renew(t.Context(), claim("k", "a")), lockspec.ErrUnavailable)
 }

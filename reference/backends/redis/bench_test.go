@@ -29,7 +29,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 				b.RunParallel(func(p *testing.PB) {
 					key := fmt.Sprint(keys.Add(1))
 					for p.Next() {
-						if err := do(b.Context(), key); err != nil {
+						if err := do(context.Background(), key); err != nil {
 							b.Error(err)
 							return
 						}
