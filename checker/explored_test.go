@@ -15,6 +15,9 @@ func TestExplored(t *testing.T) {
 	holds := head(lockspec.Leased, "pause", "hold-check=proven", "loss=50")
 	session := head(lockspec.Session, "restart", "partition", "loss-signal=proven", "loss=50", "takeover=100")
 	bound := head(lockspec.Leased, "server-clock", "takeover=50")
+	votes := head(lockspec.ReplicatedLease, "suspend", "server-clock", "auto-renew=proven", "loss-signal=proven", "hold-check=proven",
+		"owner-checked=proven", "loss=50", "every=33")
+	restarts := head(lockspec.ReplicatedLease, "restart", "auto-renew=proven", "loss-signal=proven", "hold-check=proven", "loss=5", "every=10")
 	judgeAll(t, []judged{
 		{"a grant whose reply slept writes long before the update is lost", suspends, slept, "pass"},
 		{"which nothing had put to sleep", head(lockspec.Leased, "auto-renew=proven"), cutLine(slept, "fault"), "fail overlap/lost-update renewal/lost"},
@@ -72,6 +75,25 @@ func TestExplored(t *testing.T) {
 			"50 p1 release", "90 p1 release", "51 p1 release", "91 p1 release"), "fail overlap/paper-cut-by-service loss-signal/never"},
 
 		{"after it was due", clocks, replace(deafened, "45  fault f2", "95  fault f2"), "fail overlap/not-contained"},
+
+		{"a machine that slept since it was granted the key hears of it under its successor", votes, wokeUp, "pass"},
+		{"which is the hazard suspend where nobody tells of losses", head(lockspec.ReplicatedLease, "suspend", "auto-renew=proven"), wokeUp, "hazard !suspend"},
+		{"and no excuse where that is not declared", head(lockspec.ReplicatedLease, "server-clock", "auto-renew=proven", "loss-signal=proven", "hold-check=proven", "loss=50", "every=33"),
+			wokeUp, "fail overlap/not-contained"},
+		{"who was granted it while the first lease ran", votes, replace(wokeUp, "110 p2", "70  p2", "120 p2", "80  p2"), "fail overlap/not-contained"},
+		{"who had the lower token", votes, replace(wokeUp, "acquire ok t2", "acquire ok t2 token=1", "acquire ok t1", "acquire ok t1 token=2"), "fail overlap/not-contained"},
+		{"when nothing had put the machine to sleep", votes, cutLine(wokeUp, "suspend"), "fail overlap/not-contained"},
+		{"when it fell asleep after its successor's grant", votes, replace(cutLine(wokeUp, "suspend n1 start"), "10  fault f1 suspend n1 landed\n", "",
+			"155 p2", `140 fault f1 suspend n1 start
+			140 fault f1 suspend n1 landed
+			155 p2`), "fail overlap/not-contained"},
+		{"and is let renew", votes, replace(wokeUp, "265 p1 lost t1 driver=265", `260 p1 renew t1
+			265 p1 renew t1 ok lease=100`), "fail overlap/not-contained"},
+		{"and is found the holder when it releases", votes, replace(cutLine(wokeUp, "t1 driver"), "t1 lost", "t1 ok"), "fail overlap/not-contained"},
+
+		{"a restart took a grant whose reply another's overtook", restarts, outrun, "pass"},
+		{"which had been answered before the other was asked for", restarts, replace(outrun, "0  p1 acquire\n", "", "14 p1", "9  p1 acquire\n14 p1"), "fail overlap/not-contained ownership/ok-after-successor"},
+		{"or was answered before the other's last attempt was sent", restarts, replace(outrun, "ok t1 lease=100", "ok t1 lease=100 sent=10"), "fail overlap/not-contained"},
 	})
 }
 
@@ -233,4 +255,49 @@ const succeeds = `
 	132 p2 acquire ok t2 lease=20
 	140 p2 release t2
 	141 p2 release t2 ok
+`
+
+// wokeUp: a machine is suspended while the reply to its acquisition is on the
+// way. Its lease runs out, another is granted the key, and stands when one of
+// the servers' clocks jumps.
+const wokeUp = `
+	0   p1 acquire wait=1000
+	10  fault f1 suspend n1 start
+	10  fault f1 suspend n1 landed
+	110 p2 acquire
+	120 p2 acquire ok t2 lease=100
+	130 fault f2 server-clock clock:service start
+	130 fault f2 server-clock clock:service landed
+	130 fault f2 server-clock clock:service end
+	155 p2 renewed t2 lease=100
+	190 p2 renewed t2 lease=100
+	225 p2 renewed t2 lease=100
+	255 fault f1 suspend n1 end
+	256 p1 acquire ok t1 lease=100
+	265 p1 lost t1 driver=265
+	280 p1 release t1
+	281 p1 release t1 lost
+	300 p2 held t2
+	301 p2 held t2 ok
+	310 p2 release t2
+	311 p2 release t2 ok
+`
+
+// outrun: servers restart when they have granted a key and before anybody heard
+// of it. Another is granted it, and hears of that first.
+const outrun = `
+	0  p1 acquire
+	2  p2 acquire
+	4  fault f1 restart service start
+	4  fault f1 restart service landed
+	4  fault f1 restart service end
+	8  p2 acquire ok t2 lease=100
+	14 p1 acquire ok t1 lease=100
+	27 p1 lost t1 driver=27
+	30 p1 release t1
+	31 p1 release t1 lost
+	60 p2 held t2
+	61 p2 held t2 ok
+	70 p2 release t2
+	71 p2 release t2 ok
 `

@@ -77,7 +77,7 @@ func (r *record) over(t *Tenure) Moment {
 	return m
 }
 
-// judgePair decides on one pair; i was granted first.
+// judgePair decides on one pair; i was granted first, as far as anybody saw.
 //
 //   - Both entitled: the service promised the key to both. Always wrong.
 //   - Only the papers overlap, and a fault on the service cut the first: the
@@ -97,11 +97,80 @@ func (r *record) judgePair(v *Verdict, res *resource, i, j *Tenure) {
 		return
 	}
 	believed := r.believed(i, j)
-	v.addOverlap(i, j, believed)
-	if r.judgePaper(v, res, i, j) {
-		return
+	own := r.judgeOrder(res, i, j, believed)
+	if own.accuses() > 0 && r.mayFollow(i, j) {
+		if other := r.judgeOrder(res, j, i, believed); other.accuses() < own.accuses() {
+			i, j, own = j, i, other
+		}
 	}
-	r.judgeBelief(v, res, i, j, believed)
+	v.addOverlap(i, j, believed)
+	v.Findings = append(v.Findings, own.Findings...)
+	v.Doubts = append(v.Doubts, own.Doubts...)
+	v.Hazards = append(v.Hazards, own.Hazards...)
+}
+
+// judgeOrder judges what is not a promise to both, taking i as the former.
+func (r *record) judgeOrder(res *resource, i, j *Tenure, believed Span) *Verdict {
+	v := &Verdict{}
+	if !r.judgePaper(v, res, i, j) {
+		r.judgeBelief(v, res, i, j, believed)
+	}
+	return v
+}
+
+// accuses is how far it goes against the lock: 2 with a finding, 1 with a doubt.
+func (v *Verdict) accuses() int {
+	switch {
+	case len(v.Findings) > 0:
+		return 2
+	case len(v.Doubts) > 0:
+		return 1
+	}
+	return 0
+}
+
+// mayFollow says whether i may be the later of the two, although its acquisition
+// returned first: they crossed, no token tells their order, j was answered
+// nothing that only a holder is, and a declared fault that had begun by i's
+// return may be why j's reply was late and its grant over by then: one that took
+// the key, or one of j's node, link or clock while its first lease ran out.
+//
+// Counter-example to going by the returns: a machine that waits for a key is
+// suspended as it is granted it, another is granted it when that lease has run
+// out and renews, and the first machine wakes and hears of its grant. It was
+// overtaken; the other lost nothing, and will never be told that it did.
+//
+// Counter-example to trying both orders of all that crossed: whoever waits
+// crosses the holder he waits for. A server's clock jumps, he is granted the
+// key, and the holder is never told.
+func (r *record) mayFollow(i, j *Tenure) bool {
+	sent := at(j.grantSent())
+	if i.precedes(j) || !sent.before(i.Return) || r.stoodAfter(j, i.Return) {
+		return false
+	}
+	over := !j.Session && !j.shared && !i.Return.before(sent.plus(j.Lease-r.eps(j.Lease)))
+	landed, _ := r.causes(j, j.Return)
+	return slices.ContainsFunc(landed, func(h *Fault) bool {
+		return (r.declared(h) || h.Name == "break") && h.Start.before(i.Return) && (over && h.strikesNode(j.Node) || h.takes(j, j.Session))
+	})
+}
+
+// stoodAfter says whether the service knew the tenure as the holder's after the
+// moment: it answered ok to a renewal that was sent since, or to the first
+// release, where that is checked.
+func (r *record) stoodAfter(t *Tenure, m Moment) bool {
+	if r.header.Claims[lockspec.OwnerChecked] == history.Proven && !r.header.Claimed(lockspec.IdempotentRelease) && len(t.releases) > 0 {
+		if c := &t.releases[0]; c.outcome == lockspec.OK && m.before(c.invoke) {
+			return true
+		}
+	}
+	return !r.header.Claimed(lockspec.Revives) && slices.ContainsFunc(t.renewals, func(n renewal) bool {
+		sent := n.invoke
+		if n.own {
+			sent = at(n.sent) // when its event arrived says little; 0: nobody knows
+		}
+		return n.ok && m.before(sent)
+	})
 }
 
 // believed is the longest stretch in which both believed.
