@@ -40,7 +40,8 @@ type Outcome struct {
 	Struck  []Cell // that landed
 	Planned []Cell
 	Virtual time.Duration
-	Err     error // of the world itself, not of the lock
+	Took    time.Duration // of the machine's time
+	Err     error         // of the world itself, not of the lock
 }
 
 // Cell is a cell of the table of coverage.
@@ -70,10 +71,12 @@ type run struct {
 func Run(t *testing.T, h *Harness, seed uint64, o *Options) (out *Outcome) {
 	o = o.withDefaults()
 	out = &Outcome{Seed: seed}
+	began := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
 			out.Err = stuck(p)
 		}
+		out.Took = time.Since(began)
 	}()
 	synctest.Test(t, func(*testing.T) {
 		defer func() {

@@ -109,6 +109,9 @@ func rate(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(),
 func (f *exploreFlags) print(out io.Writer, r *explore.Report) {
 	played := r.Schedules + r.Repeated
 	fmt.Fprintf(out, "%s: %d schedules from seed %d (%d played twice), %d histories that differ in more than their times\n", f.job.Target, r.Schedules, f.job.Seed, r.Repeated, r.Distinct())
+	if r.Disturbed > 0 {
+		fmt.Fprintf(out, "%d of those played twice could not be compared: the machine took the processor away each time\n", r.Disturbed)
+	}
 	fmt.Fprintf(out, "%.0f schedules/s on %d processes; %.0f a second of processor time; %d events each\n", rate(played, r.Took), f.processes, rate(played, r.CPU), r.Events/int64(max(1, r.Schedules)))
 	for _, o := range []checker.Outcome{checker.Pass, checker.Hazardous, checker.Inconclusive, checker.Failed} {
 		fmt.Fprintf(out, "%-12s %d\n", o, r.Outcomes[o])
@@ -168,7 +171,7 @@ func (f *exploreFlags) note(r *explore.Report) error {
 		return err
 	}
 	defer file.Close()
-	_, err = fmt.Fprintf(file, "explore-%s\t%s\t%d\t%d\tschedules=%d alarms=%d inconclusive=%d repeated=%d distinct=%d\n", f.job.Target, toolVersion(),
-		f.job.Seed, f.job.Seed+uint64(f.job.Schedules)-1, r.Schedules, r.AlarmsN, r.Outcomes[checker.Inconclusive], r.Repeated, r.Distinct())
+	_, err = fmt.Fprintf(file, "explore-%s\t%s\t%d\t%d\tschedules=%d alarms=%d inconclusive=%d repeated=%d disturbed=%d distinct=%d\n", f.job.Target, toolVersion(),
+		f.job.Seed, f.job.Seed+uint64(f.job.Schedules)-1, r.Schedules, r.AlarmsN, r.Outcomes[checker.Inconclusive], r.Repeated, r.Disturbed, r.Distinct())
 	return err
 }

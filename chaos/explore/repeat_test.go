@@ -1,0 +1,42 @@
+package explore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lockcheck/lockcheck/lockspec"
+)
+
+// TestRepeat: a lock that does not do the same on the same seed is told, and a
+// machine that takes the processor away is not taken for one.
+func TestRepeat(t *testing.T) {
+	calls := 0
+	moody := harnessOf(func(context.Context) error {
+		time.Sleep(time.Duration(calls) * time.Millisecond) // of no schedule's time
+		calls++
+		return lockspec.ErrBusy
+	})
+	steady := harnessOf(func(context.Context) error { return lockspec.ErrBusy })
+	for name, c := range map[string]struct {
+		h                 *Harness
+		slice             time.Duration
+		alarms, disturbed int
+	}{
+		"steady":            {steady, time.Hour, 0, 0},
+		"moody":             {moody, time.Hour, 1, 0},
+		"moody, disturbed":  {moody, -1, 0, 1},
+		"steady, disturbed": {steady, -1, 0, 0}, // what is equal is equal
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func(d time.Duration) { slice = d }(slice)
+			slice = c.slice
+			o := (&Options{Size: Size{1, 2, 0}}).withDefaults()
+			r := &Report{}
+			r.repeat(t, c.h, Run(t, c.h, 1, o), o)
+			if r.AlarmsN != c.alarms || r.Disturbed != c.disturbed || r.Repeated != 1 {
+				t.Errorf("%d alarms, %d disturbed of %d: %v", r.AlarmsN, r.Disturbed, r.Repeated, r.Alarms)
+			}
+		})
+	}
+}
