@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -28,7 +28,7 @@ type lines struct {
 
 // line is one client with one connection. The client heeds no cancellation
 // while it reads, and takes a context's deadline for one of this machine's
-// clock, which an engine's need not be: so it gets neither, and a call that is
+// clock, which an engine's need not be: so it gets no deadline, and a call that is
 // to end loses the connection it waits on.
 type line struct {
 	client *goredis.Client
@@ -149,15 +149,16 @@ func on[T any](ctx context.Context, b *Backend, f func(context.Context, *goredis
 		return none, err
 	}
 	defer b.lines.give(w)
-	within, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	call := w.begin()
-	var ended atomic.Bool
-	stop := context.AfterFunc(ctx, func() { ended.Store(true); cancel(); w.cut(call) })
-	defer stop()
-	v, err := f(within, w.client)
-	if err != nil && ended.Load() {
+	stop := context.AfterFunc(ctx, func() { w.cut(call) })
+	v, err := f(undated{ctx}, w.client)
+	if !stop() && err != nil {
 		return none, ctx.Err()
 	}
 	return v, err
 }
+
+// undated is a context without its deadline.
+type undated struct{ context.Context }
+
+func (undated) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
