@@ -175,6 +175,10 @@ func (d *shard) releasedAt(h *hold, o *op) {
 }
 
 func (d *shard) ownership(h *hold, o *op, what string) {
-	d.report.report(Finding{Kind: Ownership, Rule: "ok-after-successor", Level: Service, Key: h.key.name, Tenures: []string{h.id}, Events: []int64{o.stamp.Index},
-		Message: fmt.Sprintf("%s was answered ok to a %s although another had been granted %q before it was asked for", h.id, what, h.key.name)})
+	f := Finding{Kind: Ownership, Rule: "ok-after-successor", Level: Service, Key: h.key.name, Tenures: []string{h.id}, Events: []int64{o.stamp.Index},
+		Message: fmt.Sprintf("%s was answered ok to a %s although another had been granted %q before it was asked for", h.id, what, h.key.name)}
+	if h.copied {
+		f.Certainty = secondCopy
+	}
+	d.report.report(f)
 }

@@ -70,13 +70,20 @@ func (d *shard) strike(o *op) {
 }
 
 func (h *hold) struck(f *Fault) bool {
-	t := &Tenure{Node: h.node, Key: h.key.name, Session: h.lease == 0, Invoke: h.asked}
+	t := h.tenure()
 	f.End = never
 	return f.aimedAt(t) || f.takes(t, t.Session)
 }
 
+func (h *hold) doubled(f *Fault) bool { return f.copies(h.tenure()) }
+
+// tenure is what faults need to know of it.
+func (h *hold) tenure() *Tenure {
+	return &Tenure{Node: h.node, Key: h.key.name, Session: h.lease == 0, Invoke: h.asked, Return: h.got}
+}
+
 // striking says whether a fault that has not healed, or that came while the
-// acquisition was open, may take the grant.
-func (d *shard) striking(h *hold, a *open) bool {
-	return slices.ContainsFunc(append(slices.Clone(a.struck), d.down...), h.struck)
+// acquisition was open, does that.
+func (d *shard) striking(a *open, does func(*Fault) bool) bool {
+	return slices.ContainsFunc(a.struck, does) || slices.ContainsFunc(d.down, does)
 }

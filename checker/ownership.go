@@ -85,7 +85,7 @@ func (r *record) ownedBy(v *Verdict, i *Tenure, c *call, rest []*Tenure) bool {
 			Events:  []int64{j.Return.Index, c.invoke.Index, c.reply.Index},
 			Message: fmt.Sprintf("%s was answered ok to a %s although %s had been granted %q before it was asked for", i.ID, c.op, j.ID, i.Key)}
 		if r.askedTwice(i, j) {
-			f.Certainty = "a second copy of its acquisition may have been granted the key again"
+			f.Certainty = secondCopy
 		}
 		v.find(f)
 		return true
@@ -107,10 +107,16 @@ func (r *record) forgotten(j *Tenure, c *call) bool {
 // askedTwice says whether a copy of i's acquisition may have arrived after j was
 // granted the key. It is granted as the first was, if j has released by then.
 func (r *record) askedTwice(i, j *Tenure) bool {
-	return slices.ContainsFunc(r.faults, func(h *Fault) bool {
-		return h.Name == "duplicate" && h.strikes(i) && h.Start.before(i.Return) && i.Invoke.before(h.End) && j.Return.before(h.End)
-	})
+	return slices.ContainsFunc(r.faults, func(h *Fault) bool { return h.copies(i) && j.Return.before(h.End) })
 }
+
+// copies says whether the acquisition of t may have been delivered twice.
+func (f *Fault) copies(t *Tenure) bool {
+	return f.Name == "duplicate" && f.strikes(t) && f.Start.before(t.Return) && t.Invoke.before(f.End)
+}
+
+// secondCopy is why an answer of the owner's is no proof.
+const secondCopy = "a second copy of its acquisition may have been granted the key again"
 
 // precedes says whether j is surely the later of the two: by token, or, where
 // there are none, because i was granted before j was asked for.

@@ -80,6 +80,7 @@ type hold struct {
 	base       *window // of the last ok renewal that was forgotten
 	suspects   []*suspect
 	blind      bool // it was renewed at a moment that nobody knows
+	copied     bool // a copy of its acquisition may have been on its way
 }
 
 func newShard(h *history.Header, m Model, r *reporter) *shard {
@@ -177,8 +178,11 @@ func (d *shard) grant(o *op, a *open) {
 	if o.sent != 0 {
 		h.asked = later(h.asked, at(o.sent))
 	}
-	if len(a.struck)+len(d.down) > 0 && d.striking(h, a) {
-		h.cut = h.got
+	if len(a.struck)+len(d.down) > 0 {
+		if d.striking(a, h.struck) {
+			h.cut = h.got
+		}
+		h.copied = d.striking(a, h.doubled)
 	}
 	if o.lease != 0 && !o.left && d.header.Claimed(lockspec.SessionLease) {
 		h.cut = h.got // what was left of the shared lease nobody told

@@ -170,6 +170,8 @@ func TestStream(t *testing.T) {
 			121 p2 acquire ok t2 lease=100
 			130 p1 release t1
 			131 p1 release t1 ok`, "fail ownership/ok-after-successor"},
+		{"a copy of its acquisition may have come after the release of its successor", "lease", copied, "inconclusive ownership/ok-after-successor"},
+		{"no copy of anything was on its way", "lease", cutLine(copied, "duplicate"), "fail ownership/ok-after-successor"},
 		{"the service was struck", "lease", `
 			0   p1 acquire
 			1   p1 acquire ok t1 lease=100
