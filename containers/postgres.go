@@ -37,19 +37,49 @@ var postgresFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", 
 
 // Postgres starts a PostgreSQL whose data is on disk, but not forced there: it
 // survives a crash of the server, not of the machine. An error matches
-// *MissingError if there is none on this machine.
+// *MissingError if there is none.
 //
-// PostgreSQL refuses to run as root. Started by root it runs as postgres or
-// nobody, who must be able to enter the folder for temporary files.
+// PostgreSQL refuses to run as root. A program of this machine that root starts
+// runs as postgres or nobody, who must be able to enter the folder for temporary
+// files; in a container it runs as its postgres.
 func Postgres(ctx context.Context, o *PostgresOptions) (Server, error) {
 	if o == nil {
 		o = &PostgresOptions{}
 	}
-	p, err := postgresProgram(o)
-	if err != nil {
-		return nil, err
+	return kind{func() (program, error) { return postgresProgram(o) }, o.image()}.start(ctx, &o.Options)
+}
+
+// image is how it runs in a container. Debian has its programs not on PATH; the
+// folder of its data is made there once, in one step.
+func (o *PostgresOptions) image() Image {
+	const conf, hba, password, start, data = "/lockcheck/conf", "/lockcheck/hba", "/lockcheck/password", "/lockcheck/start", "/var/lib/postgresql/lockcheck"
+	return Image{
+		Kind: "postgres", Name: "postgres:18", Port: 5432, User: "postgres", End: "SIGINT", Ready: postgresReady,
+		At: func(bind string, port int) ([]string, map[string]string) {
+			auth, secret := o.auth(password)
+			lines := []string{
+				"set -e", "export LC_ALL=C", `for bin in /usr/lib/postgresql/*/bin; do PATH=$bin:$PATH; done`,
+				"if [ ! -e " + data + " ]; then",
+				"rm -rf " + data + ".new",
+				"initdb -D " + data + ".new " + strings.Join(append(initArguments(), auth...), " "),
+				"cat " + conf + " >>" + data + ".new/postgresql.conf",
+				"cat " + hba + " >>" + data + ".new/pg_hba.conf",
+				"mv " + data + ".new " + data,
+				"fi",
+				fmt.Sprintf("exec postgres -D %s -p %d", data, port),
+			}
+			files := map[string]string{
+				start: strings.Join(lines, "\n") + "\n",
+				conf:  o.config(bind),
+				// Beyond the loopback interface that initdb thinks of.
+				hba: "host all all all " + strings.TrimPrefix(auth[0], "--auth=") + "\n",
+			}
+			if secret {
+				files[password] = o.Password
+			}
+			return []string{"sh", start}, files
+		},
 	}
-	return startLocal(ctx, p, &o.Options)
 }
 
 func postgresProgram(o *PostgresOptions) (program, error) {
@@ -101,22 +131,32 @@ func (o *PostgresOptions) initialize(ctx context.Context, s *local) error {
 	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); err == nil {
 		return nil
 	}
-	args := []string{"-D", data, "-U", PostgresUser, "--locale=C", "--encoding=UTF8", "--no-sync", "--no-instructions"}
-	if o.Password == "" {
-		args = append(args, "--auth=trust")
-	} else {
-		// A command line would show it to every user of the machine.
-		file := filepath.Join(s.folder, "password")
+	file := filepath.Join(s.folder, "password")
+	auth, secret := o.auth(file)
+	if secret {
 		defer os.Remove(file)
 		if err := errors.Join(os.WriteFile(file, []byte(o.Password), 0o600), s.program.as.own(file)); err != nil {
 			return err
 		}
-		args = append(args, "--auth=scram-sha-256", "--pwfile="+file)
 	}
+	args := append(append([]string{"-D", data}, initArguments()...), auth...)
 	if err := s.tool(ctx, filepath.Join(filepath.Dir(s.program.path), "initdb"), args...); err != nil {
 		return err
 	}
 	return o.configure(data)
+}
+
+func initArguments() []string {
+	return []string{"-U", PostgresUser, "--locale=C", "--encoding=UTF8", "--no-sync", "--no-instructions"}
+}
+
+// auth are the arguments of initdb that say who is let in; a password is in the
+// file, for a command line would show it to every user of the machine.
+func (o *PostgresOptions) auth(file string) (args []string, secret bool) {
+	if o.Password == "" {
+		return []string{"--auth=trust"}, false
+	}
+	return []string{"--auth=scram-sha-256", "--pwfile=" + file}, true
 }
 
 // configure adds to the configuration that initdb wrote.
@@ -125,14 +165,17 @@ func (o *PostgresOptions) configure(data string) error {
 	if err != nil {
 		return err
 	}
-	lines := append([]string{
-		"listen_addresses = '127.0.0.1'", "unix_socket_directories = ''",
+	_, err = f.WriteString(o.config("127.0.0.1"))
+	return errors.Join(err, f.Close())
+}
+
+func (o *PostgresOptions) config(bind string) string {
+	return strings.Join(append([]string{
+		"listen_addresses = '" + bind + "'", "unix_socket_directories = ''",
 		"fsync = off", "full_page_writes = off", "shared_buffers = 16MB", "max_wal_size = 64MB", "min_wal_size = 32MB",
 		"wal_level = replica", "wal_keep_size = 64MB", "max_wal_senders = 4", "max_replication_slots = 4", "hot_standby = on",
 		"logging_collector = off", "log_destination = 'stderr'", "jit = off", "restart_after_crash = on",
-	}, o.Settings...)
-	_, err = f.WriteString(strings.Join(lines, "\n") + "\n")
-	return errors.Join(err, f.Close())
+	}, o.Settings...), "\n") + "\n"
 }
 
 // postgresReady says hello as a client does. One who is asked for a password,

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 )
 
@@ -165,7 +166,7 @@ func TestPostgresBadStart(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	must(t, silent.Close())
-	_, err = PostgresStandby(t.Context(), nowhere{addr: silent.Addr().String()}, nil)
+	_, err = PostgresStandby(t.Context(), &local{port: silent.Addr().(*net.TCPAddr).Port}, nil)
 	if err == nil || !strings.Contains(err.Error(), "pg_basebackup") {
 		t.Errorf("the error does not tell why: %v", err)
 	}
@@ -179,13 +180,13 @@ func TestPostgresBadStart(t *testing.T) {
 	}
 }
 
-// nowhere is a server that nobody can reach.
-type nowhere struct {
-	Server
-	addr string
+// TestStandbyOfContainer: there is none, and a case that wants one is told so.
+func TestStandbyOfContainer(t *testing.T) {
+	type container struct{ Server }
+	if _, err := PostgresStandby(t.Context(), container{}, nil); !errors.Is(err, lockspec.ErrUnsupported) {
+		t.Errorf("it says %v", err)
+	}
 }
-
-func (n nowhere) Addr() string { return n.addr }
 
 func TestPostgresMissing(t *testing.T) {
 	for install, start := range map[string]func() (Server, error){

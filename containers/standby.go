@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"github.com/lockcheck/lockcheck/lockspec"
 )
 
 // Standby is a PostgreSQL that follows another until it is promoted.
@@ -19,10 +21,16 @@ var _ Server = (*Standby)(nil)
 
 // PostgresStandby starts a standby of a PostgreSQL that was started with the
 // same options. It hears of what the primary writes after the primary has
-// answered, and may miss the last of it.
+// answered, and may miss the last of it. Both are programs of this machine; an
+// error matches ErrUnsupported if the primary is a container.
 func PostgresStandby(ctx context.Context, primary Server, o *PostgresOptions) (*Standby, error) {
 	if o == nil {
 		o = &PostgresOptions{}
+	}
+	switch primary.(type) {
+	case *local, *Standby:
+	default: // another major version than the one of this machine, as likely as not
+		return nil, fmt.Errorf("%w: no standby is started of a PostgreSQL in a container", lockspec.ErrUnsupported)
 	}
 	p, err := postgresProgram(o)
 	if err != nil {

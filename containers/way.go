@@ -42,6 +42,11 @@ type Image struct {
 	// first word is a program on the image's PATH, and the text of files that are
 	// put in before, by their absolute path.
 	At func(bind string, port int) (command []string, files map[string]string)
+	// User is whom it runs as, where its program refuses to run as root; empty: as
+	// the image says.
+	User string
+	// End is the signal that asks it to end in order; empty: SIGTERM.
+	End string
 	// Scratch is a folder that holds all that the server writes, and that every
 	// end of it empties; "": what it writes stays until it is told to forget.
 	Scratch string

@@ -28,7 +28,7 @@ func serverTable() []serverRow {
 	return []serverRow{
 		{"redis", []string{"redis-server", "valkey-server"}, nil, true, "apt-get install redis-server"},
 		{"valkey", []string{"valkey-server"}, nil, true, "apt-get install valkey-server (Debian 13), or containers/images/build"},
-		{"postgres", []string{"postgres"}, []string{"/usr/lib/postgresql/*/bin"}, false, "apt-get install postgresql"},
+		{"postgres", []string{"postgres"}, []string{"/usr/lib/postgresql/*/bin"}, true, "apt-get install postgresql"},
 		{"pgbouncer", []string{"pgbouncer"}, []string{"/usr/sbin"}, false, "apt-get install pgbouncer"},
 		{"azurite", []string{"azurite-blob", "azurite"}, nil, false, "npm install -g azurite@3"},
 		{"etcd", []string{"etcd"}, nil, false, "apt-get install etcd-server"},

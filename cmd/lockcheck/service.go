@@ -68,7 +68,7 @@ func ups() []upRow {
 		{"valkey", "a Valkey", upRedisTarget("valkey", containers.Valkey)},
 		{"redlock", "three of them", upRedlockTarget},
 		{"azurite", "an Azurite, the emulator of Azure's storage, from npm", upAzuriteTarget},
-		{"postgres", "a PostgreSQL of this machine", upPostgresTarget},
+		{"postgres", "a PostgreSQL", upPostgresTarget},
 	}
 }
 

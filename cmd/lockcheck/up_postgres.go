@@ -4,12 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
+	"fmt"
 	"net/url"
 
 	"github.com/lockcheck/lockcheck/containers"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
-	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference/backends/postgres"
 	"github.com/lockcheck/lockcheck/reports/result"
 )
@@ -33,10 +32,11 @@ func upPostgresService(ctx context.Context, r *run) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	started := &startedPostgres{guard: r.guard, log: log, password: rand.Text()}
+	started := &startedPostgres{servers: r.servers(log), password: rand.Text()}
 	if started.Server, err = containers.Postgres(ctx, started.options()); err != nil {
-		return nil, exit(result.ExitUnavailable, "target %s: %w", r.t.text, err)
+		return nil, r.notStarted(err)
 	}
+	fmt.Fprintf(r.d.err, "target %s: started %s\n", r.t.text, started.About())
 	user := url.UserPassword(containers.PostgresUser, started.password)
 	faults, err := postgres.NewFaults(started, user, containers.PostgresUser, o)
 	if err != nil {
@@ -71,16 +71,13 @@ type postgresHarness struct {
 // startedPostgres is a server as the faults of package postgres want it.
 type startedPostgres struct {
 	containers.Server
-	guard    *driver.Guard
-	log      io.Writer
+	servers  containers.Options
 	password string
 }
 
 // options are those of every server of the run.
 func (s *startedPostgres) options() *containers.PostgresOptions {
-	o := &containers.PostgresOptions{Password: s.password}
-	o.Guard, o.Log = s.guard, s.log
-	return o
+	return &containers.PostgresOptions{Options: s.servers, Password: s.password}
 }
 
 // Restart implements postgres.Started.
@@ -95,8 +92,7 @@ func (s *startedPostgres) Standby(ctx context.Context) (postgres.Standby, error)
 
 // Pooler implements postgres.Started.
 func (s *startedPostgres) Pooler(ctx context.Context, mode string) (addr string, end func() error, err error) {
-	o := &containers.PgBouncerOptions{Mode: mode, Password: s.password}
-	o.Guard, o.Log = s.guard, s.log
+	o := &containers.PgBouncerOptions{Options: s.servers, Mode: mode, Password: s.password}
 	p, err := containers.PgBouncer(ctx, s.Addr(), o)
 	if err != nil {
 		return "", nil, err

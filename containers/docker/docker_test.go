@@ -26,8 +26,8 @@ const envVictim = "LOCKCHECK_TEST_VICTIM"
 func TestMain(m *testing.M) {
 	driver.Main(nil) // the guard is this binary
 	Main()           // and the reaper
-	if os.Getenv(envVictim) != "" {
-		victim()
+	if kind := os.Getenv(envVictim); kind != "" {
+		victim(kind)
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
@@ -125,25 +125,31 @@ func left(t *testing.T, label string) int {
 
 func TestRestart(t *testing.T) {
 	for network, start := range networks {
-		t.Run(network, func(t *testing.T) { restarts(t, start(t, containers.RedisOptions{Persist: true})) })
+		t.Run(network, func(t *testing.T) {
+			s := start(t, containers.RedisOptions{Persist: true})
+			restarts(t, s, "$1", "$-1", func() { say(t, s.Addr(), "SET k v") }, func() string { return say(t, s.Addr(), "GET k") })
+		})
 	}
 }
 
-func restarts(t *testing.T, s *server) {
+// restarts ends a server in every way, which writes something before and is asked
+// for it afterwards.
+func restarts(t *testing.T, s *server, kept, gone string, write func(), read func() string) {
+	t.Helper()
 	for _, test := range []struct {
 		what string
 		end  func() error
 		want string
 	}{
-		{"a crash that keeps what was written", func() error { return s.Restart(t.Context(), containers.Keep) }, "$1"},
-		{"a crash that loses its disk", func() error { return s.Restart(t.Context(), containers.Forget) }, "$-1"},
-		{"an end in order", func() error { return errors.Join(s.Stop(t.Context()), s.Start(t.Context())) }, "$1"},
-		{"a kill", func() error { return errors.Join(s.Kill(), s.Kill(), s.Start(t.Context())) }, "$1"},
-		{"a kill in a pause", func() error { return errors.Join(s.Pause(), s.Kill(), s.Start(t.Context())) }, "$1"},
+		{"a crash that keeps what was written", func() error { return s.Restart(t.Context(), containers.Keep) }, kept},
+		{"a crash that loses its disk", func() error { return s.Restart(t.Context(), containers.Forget) }, gone},
+		{"an end in order", func() error { return errors.Join(s.Stop(t.Context()), s.Start(t.Context())) }, kept},
+		{"a kill", func() error { return errors.Join(s.Kill(), s.Kill(), s.Start(t.Context())) }, kept},
+		{"a kill in a pause", func() error { return errors.Join(s.Pause(), s.Kill(), s.Start(t.Context())) }, kept},
 	} {
-		say(t, s.Addr(), "SET k v")
+		write()
 		must(t, test.end())
-		if got := say(t, s.Addr(), "GET k"); got != test.want {
+		if got := read(); got != test.want {
 			t.Errorf("after %s: %q, want %q", test.what, got, test.want)
 		}
 	}
@@ -265,28 +271,41 @@ func TestCycles(t *testing.T) {
 	if os.Getenv("LOCKCHECK_FULL") != "" {
 		cycles = 100
 	}
-	begin := time.Now()
-	for range cycles {
-		s := start(t, containers.RedisOptions{})
-		addr := s.Addr()
-		must(t, s.Close())
-		if c, err := net.Dial("tcp", addr); err == nil {
-			c.Close()
-			t.Fatalf("somebody still listens at %s", addr)
-		}
+	for kind, start := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			begin := time.Now()
+			for range cycles {
+				s, err := start(t.Context(), containers.Options{Docker: needImage(t), Via: containers.Docked})
+				must(t, err)
+				addr := s.Addr()
+				must(t, s.Close())
+				if c, err := net.Dial("tcp", addr); err == nil {
+					c.Close()
+					t.Fatalf("somebody still listens at %s", addr)
+				}
+			}
+			if n := left(t, labelKey+"="+own()); n > 0 {
+				t.Errorf("%d containers are left", n)
+			}
+			t.Logf("%d cycles, %v each", cycles, time.Since(begin)/time.Duration(cycles))
+		})
 	}
-	if n := left(t, labelKey+"="+own()); n > 0 {
-		t.Errorf("%d containers are left", n)
-	}
-	t.Logf("%d cycles, %v each", cycles, time.Since(begin)/time.Duration(cycles))
+}
+
+// kinds start one server of each kind.
+var kinds = map[string]func(ctx context.Context, o containers.Options) (containers.Server, error){
+	"valkey": func(ctx context.Context, o containers.Options) (containers.Server, error) {
+		return containers.Valkey(ctx, &containers.RedisOptions{Options: o})
+	},
+	"postgres": func(ctx context.Context, o containers.Options) (containers.Server, error) {
+		return containers.Postgres(ctx, &containers.PostgresOptions{Options: o, Password: "x"})
+	},
 }
 
 // victim starts a container, stops it, says what it started and waits for its
 // death.
-func victim() {
-	d := &Docker{}
-	o := &containers.RedisOptions{Options: containers.Options{Guard: &driver.Guard{}, Docker: d, Via: containers.Docked}}
-	s, err := containers.Valkey(context.Background(), o)
+func victim(kind string) {
+	s, err := kinds[kind](context.Background(), containers.Options{Guard: &driver.Guard{}, Docker: &Docker{}, Via: containers.Docked})
 	if err == nil {
 		err = s.Pause()
 	}
@@ -302,8 +321,16 @@ func victim() {
 // that is killed and the container stopped.
 func TestKilled(t *testing.T) {
 	needImage(t)
+	for kind := range kinds {
+		t.Run(kind, func(t *testing.T) { killed(t, kind) })
+	}
+}
+
+// killed kills a program that started a server.
+func killed(t *testing.T, kind string) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envVictim+"=1")
+	cmd.Env = append(os.Environ(), envVictim+"="+kind)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,6 +154,7 @@ func (s *server) request() []testcontainers.ContainerCustomizer {
 		testcontainers.WithEntrypoint(command[0]),
 		testcontainers.WithCmd(command[1:]...),
 		testcontainers.WithLabels(map[string]string{labelKey: s.label}),
+		testcontainers.WithConfigModifier(func(c *container.Config) { c.User, c.StopSignal = s.kind.User, cmp.Or(s.kind.End, "SIGTERM") }),
 	}
 	if s.apart {
 		inside := network.MustParsePort(strconv.Itoa(s.port) + "/tcp")
@@ -162,9 +164,13 @@ func (s *server) request() []testcontainers.ContainerCustomizer {
 	} else {
 		all = append(all, testcontainers.WithHostConfigModifier(func(c *container.HostConfig) { c.NetworkMode = "host" }))
 	}
+	mode := int64(0o600)
+	if s.kind.User != "" {
+		mode = 0o644 // files are root's; nobody else is in the container to read them
+	}
 	for path, text := range files {
 		all = append(all, testcontainers.WithFiles(testcontainers.ContainerFile{
-			Reader: strings.NewReader(text), ContainerFilePath: path, FileMode: 0o600}))
+			Reader: strings.NewReader(text), ContainerFilePath: path, FileMode: mode}))
 	}
 	if s.opts.Log != nil {
 		all = append(all, testcontainers.WithLogConsumers(logTo{s.opts.Log}))
