@@ -45,6 +45,8 @@ type Case struct {
 	Serial bool          // alone on the machine: it strikes nodes or measures time
 	Limit  time.Duration // after which the case is killed as error; 0: 30 s
 
+	Long bool // it takes seconds where most take a tenth of one, and is not left for last
+
 	Run func(ctx context.Context, e *Env)
 }
 

@@ -211,18 +211,24 @@ func (c *check) workers() int {
 	return 4
 }
 
-// order is that in which cases begin. Where leases are long, those that are
-// about the end of one take longest by far, and are not left for last.
+// order is that in which cases begin: a long one that begins last is waited for
+// by nothing but itself. Where leases are long, those that are about the end of
+// one take longest by far.
 func (c *check) order() []int {
-	first := func(i int) bool { return c.long() && c.o.Cases[i].Group == "renewal" }
-	var order []int
-	for _, now := range []bool{true, false} {
-		for i := range c.o.Cases {
-			if first(i) == now {
-				order = append(order, i)
-			}
+	rank := func(k *Case) int {
+		switch {
+		case c.long() && k.Group == "renewal":
+			return 0
+		case k.Long:
+			return 1
 		}
+		return 2
 	}
+	order := make([]int, len(c.o.Cases))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return rank(&c.o.Cases[a]) - rank(&c.o.Cases[b]) })
 	return order
 }
 

@@ -15,7 +15,7 @@ func fencingCases() []Case {
 	return []Case{
 		{ID: "F01", Group: "fencing", Name: "tokens are positive and rise over a thousand grants of a key", Level: ClientLevel, Since: "1",
 			Why:   "the resource tells a stale holder from the present one by nothing else",
-			Needs: fenced, Limit: time.Minute, Run: tokensRise},
+			Needs: fenced, Limit: time.Minute, Long: true, Run: tokensRise},
 		{ID: "F02", Group: "fencing", Name: "tokens rise across processes", Level: ClientLevel, Since: "1",
 			Why:   "a counter that each process keeps for itself fences nobody off",
 			Needs: fenced, Run: tokensRiseAcross},

@@ -17,8 +17,8 @@ func renewalCases() []Case {
 	manualLoss := []lockspec.Feature{lockspec.Renew, lockspec.LossSignal}
 	return []Case{
 		{ID: "E01", Group: "renewal", Name: "a holder that runs keeps its key for six leases, a second tenure of its client for three", Level: ClientLevel, Since: "1",
-			Why: "work takes longer than the lease some day, and then two do it; a renewal that ends by itself, or that only a first tenure gets, is found out then",
-			Run: keepsKey},
+			Why:  "work takes longer than the lease some day, and then two do it; a renewal that ends by itself, or that only a first tenure gets, is found out then",
+			Long: true, Run: keepsKey},
 		{ID: "E02", Group: "renewal", Name: "renewals come as often as promised, after a slow reply too", Level: HarnessLevel, Since: "1",
 			Why:   "a renewal that comes late leaves no time to try again, and the first lost packet costs the lock",
 			Needs: auto, Bound: "renew_every", Run: renewsOften},

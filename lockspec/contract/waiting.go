@@ -32,7 +32,7 @@ func waitingCases() []Case {
 			Needs: queue, Limit: 60 * time.Second, Run: firstComeFirstServed},
 		{ID: "D08", Group: "waiting", Name: "more local waiters do not ask the service more often", Level: HarnessLevel, Since: "1",
 			Why:   "a thousand waiters that all poll are an attack on the lock service",
-			Needs: wait, Run: onlyOnePolls},
+			Needs: wait, Long: true, Run: onlyOnePolls},
 		{ID: "D09", Group: "waiting", Name: "a local release lets the next local waiter in: at once where there is a queue, else within the poll bound", Level: ClientLevel, Since: "1",
 			Why:   "a queue that moves once a poll interval serves one worker a second; a waiter that misses a release waits for ever",
 			Needs: wait, Bound: "poll", Run: wakesNext},
