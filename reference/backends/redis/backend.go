@@ -85,7 +85,7 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	if b.opts.Unfenced {
 		attempt = b.attemptPlain
 	}
-	token, err := on(ctx, b, func(ctx context.Context, server *goredis.Client) (int64, error) { return attempt(ctx, server, c) })
+	token, err := on(ctx, b, func(ctx context.Context, server *goredis.Conn) (int64, error) { return attempt(ctx, server, c) })
 	if err != nil {
 		return reference.Grant{}, err
 	}
@@ -93,7 +93,7 @@ func (b *Backend) Attempt(ctx context.Context, c reference.Claim) (reference.Gra
 	return reference.Grant{Token: token, Lease: c.Lease}, nil
 }
 
-func (b *Backend) attemptFenced(ctx context.Context, server *goredis.Client, c reference.Claim) (token int64, err error) {
+func (b *Backend) attemptFenced(ctx context.Context, server *goredis.Conn, c reference.Claim) (token int64, err error) {
 	v, err := b.run(ctx, server, acquireScript, []string{b.opts.lockKey(c.Key), b.opts.fenceKey(c.Key)}, c.Owner, millis(c.Lease))
 	if err == nil {
 		token, err = goredis.NewCmdResult(v, nil).Int64()
@@ -104,7 +104,7 @@ func (b *Backend) attemptFenced(ctx context.Context, server *goredis.Client, c r
 // attemptPlain is SET NX. With GET it answers who holds the key instead of
 // nothing, so that a grant whose reply was lost is known for the caller's own.
 // Its lease then starts anew.
-func (b *Backend) attemptPlain(ctx context.Context, server *goredis.Client, c reference.Claim) (int64, error) {
+func (b *Backend) attemptPlain(ctx context.Context, server *goredis.Conn, c reference.Claim) (int64, error) {
 	if s := b.server.Load(); s == nil || !s.SetNXGet || b.opts.Wait > 0 {
 		_, err := b.run(ctx, server, acquirePlainScript, []string{b.opts.lockKey(c.Key)}, c.Owner, millis(c.Lease))
 		return 0, b.busy(err)
@@ -134,11 +134,11 @@ func (b *Backend) busy(err error) error {
 
 // Renew implements reference.Backend.
 func (b *Backend) Renew(ctx context.Context, c reference.Claim) error {
-	_, err := on(ctx, b, func(ctx context.Context, server *goredis.Client) (int, error) { return 0, b.renew(ctx, server, c) })
+	_, err := on(ctx, b, func(ctx context.Context, server *goredis.Conn) (int, error) { return 0, b.renew(ctx, server, c) })
 	return err
 }
 
-func (b *Backend) renew(ctx context.Context, server *goredis.Client, c reference.Claim) error {
+func (b *Backend) renew(ctx context.Context, server *goredis.Conn, c reference.Claim) error {
 	if s := b.server.Load(); b.opts.Renew == RenewIFEQ && b.opts.Wait == 0 && s != nil && s.IFEQ {
 		err := server.Do(ctx, "SET", b.opts.lockKey(c.Key), c.Owner, "IFEQ", c.Owner, "PX", millis(c.Lease)).Err()
 		if errors.Is(err, goredis.Nil) {
@@ -154,11 +154,11 @@ func (b *Backend) renew(ctx context.Context, server *goredis.Client, c reference
 
 // Release implements reference.Backend.
 func (b *Backend) Release(ctx context.Context, c reference.Claim) error {
-	_, err := on(ctx, b, func(ctx context.Context, server *goredis.Client) (int, error) { return 0, b.release(ctx, server, c) })
+	_, err := on(ctx, b, func(ctx context.Context, server *goredis.Conn) (int, error) { return 0, b.release(ctx, server, c) })
 	return err
 }
 
-func (b *Backend) release(ctx context.Context, server *goredis.Client, c reference.Claim) error {
+func (b *Backend) release(ctx context.Context, server *goredis.Conn, c reference.Claim) error {
 	name := b.opts.lockKey(c.Key)
 	if args := b.server.Load().deletes(b.opts.Release, name, c.Owner); args != nil {
 		n, err := server.Do(ctx, args...).Int()
@@ -204,7 +204,7 @@ func (b *Backend) held(v any, err error) error {
 
 // lost is the error of an owner whom a native command found not to hold the
 // key. Such a command does not say whether another does.
-func (b *Backend) lost(ctx context.Context, server *goredis.Client, name string) error {
+func (b *Backend) lost(ctx context.Context, server *goredis.Conn, name string) error {
 	n, err := server.Exists(ctx, name).Result()
 	switch {
 	case err != nil:

@@ -332,3 +332,16 @@ func TestLinesAreLimited(t *testing.T) {
 	must(t, b.Close())
 	expect(t, "renewal after the end", b.Renew(t.Context(), claim("k", "a")), lockspec.ErrUnavailable)
 }
+
+// TestIdleConnectionIsLookedAt: a connection that the server closed while nobody
+// used it costs no call.
+func TestIdleConnectionIsLookedAt(t *testing.T) {
+	l := newLab(t, nil)
+	b := backend(t, l.Addr(), nil)
+	grant(t, b, claim("k", "a"))
+	for range 3 {
+		l.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		time.Sleep(2 * kept)
+		expect(t, "renewal", b.Renew(t.Context(), claim("k", "a")), nil)
+	}
+}

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -28,10 +29,12 @@ type lines struct {
 
 // line is one client with one connection. The client heeds no cancellation
 // while it reads, and takes a context's deadline for one of this machine's
-// clock, which an engine's need not be: so it gets no deadline, and a call that is
-// to end loses the connection it waits on.
+// clock, which an engine's need not be: so it gets no deadline, and a call that
+// is to end loses the connection it waits on.
 type line struct {
 	client *goredis.Client
+	conn   *goredis.Conn // kept from call to call; nil: the next takes one
+	used   time.Time     // by a call that was answered
 
 	mu    sync.Mutex
 	conns [2]net.Conn // made last, first; the second may be one that a dropped call had dialled
@@ -39,12 +42,20 @@ type line struct {
 	ended uint64      // the newest call that was cut
 }
 
+// kept is how long a connection is used again without a look at whether the
+// server has closed it. A look at each call is a twelfth of what a call costs.
+const kept = 50 * time.Millisecond
+
+// never makes the client set no deadlines at all.
+const never = -2
+
 func newLines(o goredis.Options) *lines {
 	l := &lines{options: o, dial: o.Dialer, free: make(chan struct{}, o.PoolSize)}
 	if l.dial == nil {
 		l.dial = goredis.NewDialer(&o)
 	}
 	l.options.PoolSize = 1
+	l.options.ReadTimeout, l.options.WriteTimeout = never, never
 	return l
 }
 
@@ -140,10 +151,32 @@ func hangUp(c net.Conn) {
 	c.Close()
 }
 
-// on runs f with a client that nobody else uses, and returns soon after ctx has
-// ended, wherever f waits. Whether the server has heard is not known then.
-func on[T any](ctx context.Context, b *Backend, f func(context.Context, *goredis.Client) (T, error)) (T, error) {
+// session is the connection for the call that begins.
+func (w *line) session() *goredis.Conn {
+	if w.conn != nil && time.Since(w.used) > kept {
+		w.drop() // the client looks at what it takes from its pool
+	}
+	if w.conn == nil {
+		w.conn = w.client.Conn()
+	}
+	return w.conn
+}
+
+// drop gives the connection back to its client, which forgets a broken one.
+func (w *line) drop() {
+	w.conn.Close()
+	w.conn = nil
+}
+
+// on runs f with a connection that nobody else uses, and returns soon after ctx
+// has ended, wherever f waits. Whether the server has heard is not known then.
+func on[T any](ctx context.Context, b *Backend, f func(context.Context, *goredis.Conn) (T, error)) (T, error) {
 	var none T
+	if ctx.Done() == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callLimit)
+		defer cancel()
+	}
 	w, err := b.lines.take(ctx)
 	if err != nil {
 		return none, err
@@ -151,8 +184,13 @@ func on[T any](ctx context.Context, b *Backend, f func(context.Context, *goredis
 	defer b.lines.give(w)
 	call := w.begin()
 	stop := context.AfterFunc(ctx, func() { w.cut(call) })
-	v, err := f(undated{ctx}, w.client)
-	if !stop() && err != nil {
+	v, err := f(undated{ctx}, w.session())
+	w.used = time.Now()
+	over := !stop()
+	if over || err != nil && !errors.Is(err, lockspec.ErrBusy) {
+		w.drop()
+	}
+	if over && err != nil {
 		return none, ctx.Err()
 	}
 	return v, err

@@ -60,7 +60,7 @@ func sum(text string) string {
 // With a number of replicas to wait for, WAIT follows on the same connection:
 // on another it would wait for nobody's writes, and inside a script it returns
 // at once (https://redis.io/docs/latest/commands/wait/).
-func (b *Backend) run(ctx context.Context, server *goredis.Client, s script, keys []string, args ...any) (any, error) {
+func (b *Backend) run(ctx context.Context, server *goredis.Conn, s script, keys []string, args ...any) (any, error) {
 	if b.opts.Wait == 0 {
 		v, err := server.EvalSha(ctx, s.sum, keys, args...).Result()
 		if goredis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -81,7 +81,7 @@ var errNotReplicated = errors.New("too few replicas confirmed the write")
 
 // replicated sends a command and waits for the replicas. What was refused need
 // not be replicated.
-func (b *Backend) replicated(ctx context.Context, server *goredis.Client, send func(goredis.Pipeliner) *goredis.Cmd) (any, error) {
+func (b *Backend) replicated(ctx context.Context, server *goredis.Conn, send func(goredis.Pipeliner) *goredis.Cmd) (any, error) {
 	p := server.Pipeline()
 	cmd := send(p)
 	wait := p.Do(ctx, "WAIT", b.opts.Wait, max(1, int64(b.opts.WaitTimeout/time.Millisecond)))
