@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/containers"
+	"github.com/lockcheck/lockcheck/containers/docker"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reports/result"
 )
@@ -64,6 +65,27 @@ func TestUpPostgres(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(tmp); len(left) > 0 {
 		t.Errorf("temporary folders are left: %v", left)
+	}
+}
+
+// TestUpPostgresDocker: the powers over a server in a container, each by one case;
+// it has no standby.
+func TestUpPostgresDocker(t *testing.T) {
+	needImage(t)
+	c := (&cli{}).run(t, "run", "up:postgres", "--via", "docker", "--case", "A11,B12,F04,H01,H05,H09").
+		want(t, result.ExitOK, result.ExitInconclusive)
+	if !strings.Contains(c.err, "started image "+docker.Built) {
+		t.Errorf("it does not say what it started: %s", c.err)
+	}
+	r := c.report(t)
+	for i := range r.Cases {
+		switch k := &r.Cases[i]; k.Status {
+		case result.NotRun, result.Pass, result.Inconclusive:
+		default:
+			if k.ID != "H09" || !strings.Contains(k.Reason, "no standby") {
+				t.Errorf("%s: %s: %s", k.ID, k.Status, k.Reason)
+			}
+		}
 	}
 }
 

@@ -92,8 +92,10 @@ func TestPostgresPause(t *testing.T) {
 
 // TestPostgresBad: why it does not start is told, and nothing is left.
 func TestPostgresBad(t *testing.T) {
+	d := needImage(t)
+	d.Apart = true // where no port can be another's, it is tried once
 	o := &containers.PostgresOptions{Settings: []string{"no_such_setting = 1"}}
-	o.Docker, o.Via = needImage(t), containers.Docked
+	o.Docker, o.Via = d, containers.Docked
 	if _, err := containers.Postgres(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no_such_setting") {
 		t.Errorf("the error does not tell why: %v", err)
 	}
