@@ -208,7 +208,7 @@ func (c *check) workers() int {
 	case c.long():
 		return 20
 	}
-	return 4
+	return 8
 }
 
 // order is that in which cases begin: a long one that begins last is waited for

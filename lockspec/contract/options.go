@@ -21,7 +21,7 @@ type Options struct {
 	Profile lockspec.Profile // default: fenced if fencing is proven, else advisory
 	Seed    int64            // 0: drawn, and always reported
 	Lease   time.Duration    // to ask for; 0: 500 ms, raised to 30 × the worst gap of a calibration
-	Workers int              // cases at a time; 0: 4, or 20 where leases are long and cases mostly wait
+	Workers int              // cases at a time; 0: 8, for cases mostly wait, or 20 where leases are long
 	Skips   []Skip           // cases that are known to fail
 
 	AllowInconclusive bool // Test logs what is inconclusive, where it would fail the test

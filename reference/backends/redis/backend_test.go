@@ -345,3 +345,18 @@ func TestIdleConnectionIsLookedAt(t *testing.T) {
 		expect(t, "renewal", b.Renew(t.Context(), claim("k", "a")), nil)
 	}
 }
+
+// TestServerThatIsBack is used at once, however often it could not be dialled.
+func TestServerThatIsBack(t *testing.T) {
+	l := newLab(t, nil)
+	b := backend(t, l.Addr(), nil)
+	grant(t, b, claim("k", "a"))
+	must(t, l.Kill())
+	for range 5 {
+		if err := attempt(t, b, claim("k", "b")); !errors.Is(err, lockspec.ErrUnavailable) {
+			t.Errorf("no server: %v", err)
+		}
+	}
+	must(t, l.Restart(t.Context()))
+	expect(t, "the first attempt", attempt(t, b, claim("k", "b")), nil)
+}

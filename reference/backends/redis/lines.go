@@ -32,14 +32,15 @@ type lines struct {
 // clock, which an engine's need not be: so it gets no deadline, and a call that
 // is to end loses the connection it waits on.
 type line struct {
-	client *goredis.Client
-	conn   *goredis.Conn // kept from call to call; nil: the next takes one
-	used   time.Time     // by a call that was answered
+	options goredis.Options
+	conn    *goredis.Conn // kept from call to call; nil: the next takes one
+	used    time.Time     // by a call that was answered
 
-	mu    sync.Mutex
-	conns [2]net.Conn // made last, first; the second may be one that a dropped call had dialled
-	call  uint64      // that is under way
-	ended uint64      // the newest call that was cut
+	mu     sync.Mutex
+	client *goredis.Client // changed by who has the line only
+	conns  [2]net.Conn     // made last, first; the second may be one that a dropped call had dialled
+	call   uint64          // that is under way
+	ended  uint64          // the newest call that was cut
 }
 
 // kept is how long a connection is used again without a look at whether the
@@ -54,7 +55,7 @@ func newLines(o goredis.Options) *lines {
 	if l.dial == nil {
 		l.dial = goredis.NewDialer(&o)
 	}
-	l.options.PoolSize = 1
+	l.options.PoolSize = 2 // one is not enough for the client to go on dialling after an error
 	l.options.ReadTimeout, l.options.WriteTimeout = never, never
 	return l
 }
@@ -77,16 +78,15 @@ func (l *lines) take(ctx context.Context) (*line, error) {
 		l.idle = l.idle[:n-1]
 		return w, nil
 	}
-	w := &line{}
-	o := l.options
-	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	w := &line{options: l.options}
+	w.options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := l.dial(ctx, network, addr)
 		if err == nil {
 			w.made(c)
 		}
 		return c, err
 	}
-	w.client = goredis.NewClient(&o)
+	w.client = goredis.NewClient(&w.options)
 	l.all = append(l.all, w)
 	return w, nil
 }
@@ -104,7 +104,7 @@ func (l *lines) close() error {
 	l.closed = true
 	var first error
 	for _, w := range l.all {
-		if err := w.client.Close(); first == nil {
+		if err := w.close(); first == nil {
 			first = err
 		}
 	}
@@ -154,7 +154,7 @@ func hangUp(c net.Conn) {
 // session is the connection for the call that begins.
 func (w *line) session() *goredis.Conn {
 	if w.conn != nil && time.Since(w.used) > kept {
-		w.drop() // the client looks at what it takes from its pool
+		w.drop(nil) // the client looks at what it takes from its pool
 	}
 	if w.conn == nil {
 		w.conn = w.client.Conn()
@@ -162,10 +162,26 @@ func (w *line) session() *goredis.Conn {
 	return w.conn
 }
 
-// drop gives the connection back to its client, which forgets a broken one.
-func (w *line) drop() {
+// drop gives the connection back to its client, which forgets a broken one. A
+// client that failed to dial goes too: after as many failures as it may have
+// connections it would not dial for a second, and tell the old error, though the
+// server is back.
+func (w *line) drop(why error) {
 	w.conn.Close()
 	w.conn = nil
+	var op *net.OpError
+	if errors.As(why, &op) && op.Op == "dial" {
+		w.close()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.client = goredis.NewClient(&w.options)
+	}
+}
+
+func (w *line) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.client.Close()
 }
 
 // on runs f with a connection that nobody else uses, and returns soon after ctx
@@ -188,7 +204,7 @@ func on[T any](ctx context.Context, b *Backend, f func(context.Context, *goredis
 	w.used = time.Now()
 	over := !stop()
 	if over || err != nil && !errors.Is(err, lockspec.ErrBusy) {
-		w.drop()
+		w.drop(err)
 	}
 	if over && err != nil {
 		return none, ctx.Err()
