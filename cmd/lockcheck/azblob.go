@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/containers"
-	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference/backends/azureblob"
@@ -97,29 +96,10 @@ func (r *run) lookAtBlobs(ctx context.Context, b *azureblob.Backend) (*azureblob
 	defer cancel()
 	known, err := b.Look(ctx)
 	if err != nil {
-		return nil, azblobTrouble(r.t.text, err)
+		return nil, trouble(r.t.text, err)
 	}
 	fmt.Fprintf(r.d.err, "target %s: %s\n", r.t.text, known.Name)
 	return known, nil
-}
-
-// azblobTrouble is the message for a container that cannot be used.
-func azblobTrouble(text string, err error) error {
-	code := result.ExitUnavailable
-	if errors.Is(err, lockspec.ErrConfig) || errors.Is(err, lockspec.ErrUnsupported) {
-		code = result.ExitUsage
-	}
-	why := (*azureblob.Refusal)(nil)
-	if errors.As(err, &why) && why.Setting != "" {
-		return exit(code, "target %s: %s: %s", text, why.Setting, why.Means)
-	}
-	if errors.As(err, &why) {
-		return exit(code, "target %s: %s", text, why.Means)
-	}
-	if code == result.ExitUsage {
-		return exit(code, "target %s: %w", text, err)
-	}
-	return exit(code, "target %s: HOST:PORT: nothing answers there as Azure's blobs do: %w", text, err)
 }
 
 // azblobURL is what the drivers are told: a URL with the lease that will be

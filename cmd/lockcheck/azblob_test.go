@@ -117,11 +117,7 @@ func TestAzblobTrouble(t *testing.T) {
 	silent.Close()
 	mine := containers.AzuriteAccount + ":" + url.QueryEscape(right)
 	wrong := containers.AzuriteAccount + ":" + url.QueryEscape(secretKey)
-	for _, test := range []struct {
-		name, target string
-		code         result.Exit
-		says         []string
-	}{
+	troubles(t, []badTarget{
 		{"unknown option", azuriteAt(addr, wrong, "/theirs?lese=1s"), result.ExitUsage, []string{`"lese"`, "lease"}},
 		{"option of a started service", "up:azurite?fence=on", result.ExitUsage, []string{`"fence"`, "fencing"}},
 		{"form", azuriteAt(addr, "me:hunter2/more", "/theirs"), result.ExitUsage, []string{"azblob://", "%2F"}},
@@ -133,26 +129,7 @@ func TestAzblobTrouble(t *testing.T) {
 		{"nobody there", azuriteAt(nobody, wrong, "/theirs?tls=off"), result.ExitUnavailable, []string{"HOST:PORT", nobody}},
 		{"nobody there, with a SAS", azuriteAt(nobody, "me", "/theirs?tls=off&sv=1&sig=hunter2"), result.ExitUnavailable, []string{"HOST:PORT", nobody}},
 		{"TLS where there is none", azuriteAt(addr, wrong, "/theirs"), result.ExitUsage, []string{"TLS", "tls=off"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			begin := time.Now()
-			c := (&cli{}).run(t, "run", test.target, "--lease", "500ms").want(t, test.code)
-			if took := time.Since(begin); took > 8*time.Second {
-				t.Errorf("it took %s", took)
-			}
-			for _, says := range test.says {
-				if !strings.Contains(c.err, says) {
-					t.Errorf("it does not say %s: %s", says, c.err)
-				}
-			}
-			if lines := strings.Count(strings.TrimSpace(c.err), "\n"); lines != 0 {
-				t.Errorf("%d lines instead of one:\n%s", lines+1, c.err)
-			}
-			for _, secret := range []string{"hunter2", secretKey, url.QueryEscape(secretKey), right} {
-				told(t, c, secret)
-			}
-		})
-	}
+	}, secretKey, url.QueryEscape(secretKey), right)
 }
 
 var _ interface {

@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference/backends/postgres"
 	"github.com/lockcheck/lockcheck/reference/broken"
@@ -75,29 +72,10 @@ func (r *run) lookAtPostgres(ctx context.Context, b *postgres.Backend) error {
 	defer cancel()
 	known, err := b.Look(ctx)
 	if err != nil {
-		return postgresTrouble(r.t.text, err)
+		return trouble(r.t.text, err)
 	}
 	fmt.Fprintf(r.d.err, "target %s: PostgreSQL %s\n", r.t.text, known.Version)
 	return nil
-}
-
-// postgresTrouble is the message for a server that cannot be used.
-func postgresTrouble(text string, err error) error {
-	code := result.ExitUnavailable
-	if errors.Is(err, lockspec.ErrConfig) {
-		code = result.ExitUsage
-	}
-	why := (*postgres.Refusal)(nil)
-	if errors.As(err, &why) && why.Setting != "" {
-		return exit(code, "target %s: %s: %s", text, why.Setting, why.Means)
-	}
-	if errors.As(err, &why) {
-		return exit(code, "target %s: %s", text, why.Means)
-	}
-	if dial := (*net.OpError)(nil); errors.As(err, &dial) {
-		err = dial // what pgx makes of it has a line for each way that it tried
-	}
-	return exit(code, "target %s: HOST:PORT: nothing answers there: %w", text, err)
 }
 
 // postgresURL is what the drivers are told: a URL of the server, with options

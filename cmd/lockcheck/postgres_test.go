@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockcheck/lockcheck/containers"
 	"github.com/lockcheck/lockcheck/containers/docker"
@@ -125,11 +124,7 @@ func TestPostgresTrouble(t *testing.T) {
 	must(t, err)
 	nobody := silent.Addr().String()
 	silent.Close()
-	for _, test := range []struct {
-		name, target string
-		code         result.Exit
-		says         []string
-	}{
+	troubles(t, []badTarget{
 		{"unknown option", "postgres://postgres:hunter2@" + addr + "/postgres?tabel=x", result.ExitUsage, []string{`"tabel"`, "table"}},
 		{"option of a started server", "up:postgres?fence=on", result.ExitUsage, []string{`"fence"`, "fencing"}},
 		{"no database", "postgres://postgres:hunter2@" + addr, result.ExitUsage, []string{"DATABASE"}},
@@ -139,25 +134,7 @@ func TestPostgresTrouble(t *testing.T) {
 		{"nobody there", "postgres://postgres:hunter2@" + nobody + "/postgres", result.ExitUnavailable, []string{"HOST:PORT", nobody}},
 		{"standby", "postgres://postgres:right@" + standby.Addr() + "/postgres", result.ExitUsage, []string{"HOST:PORT", "standby"}},
 		{"pooler", "postgres://postgres:right@" + pooler.Addr() + "/postgres?sslmode=disable", result.ExitUsage, []string{"HOST:PORT", "pooler=session"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			begin := time.Now()
-			c := (&cli{}).run(t, "run", test.target, "--lease", "500ms").want(t, test.code)
-			if took := time.Since(begin); took > 8*time.Second {
-				t.Errorf("it took %s", took)
-			}
-			for _, says := range test.says {
-				if !strings.Contains(c.err, says) {
-					t.Errorf("it does not say %s: %s", says, c.err)
-				}
-			}
-			if lines := strings.Count(strings.TrimSpace(c.err), "\n"); lines != 0 {
-				t.Errorf("%d lines instead of one:\n%s", lines+1, c.err)
-			}
-			told(t, c, "hunter2")
-			told(t, c, "ter2")
-		})
-	}
+	})
 }
 
 var _ interface {

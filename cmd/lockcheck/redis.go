@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lockcheck/lockcheck/containers"
-	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/lockspec/driver"
 	"github.com/lockcheck/lockcheck/reference/backends/redis"
@@ -82,7 +81,7 @@ func redisService(ctx context.Context, r *run) (*service, error) {
 	known, err := look(ctx, b)
 	if err != nil {
 		_ = b.Close()
-		return nil, redisTrouble(r.t.text, err)
+		return nil, trouble(r.t.text, err)
 	}
 	r.tell(known)
 	if known != nil && o.Class == "" {
@@ -101,22 +100,6 @@ func look(ctx context.Context, b *redis.Backend) (*redis.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	return b.Look(ctx)
-}
-
-// redisTrouble is the message for a server that cannot be used.
-func redisTrouble(text string, err error) error {
-	code := result.ExitUnavailable
-	if errors.Is(err, lockspec.ErrConfig) || errors.Is(err, lockspec.ErrUnsupported) {
-		code = result.ExitUsage
-	}
-	why := (*redis.Refusal)(nil)
-	if errors.As(err, &why) && why.Setting != "" {
-		return exit(code, "target %s: %s: %s", text, why.Setting, why.Means)
-	}
-	if errors.As(err, &why) {
-		return exit(code, "target %s: %s", text, why.Means)
-	}
-	return exit(code, "target %s: HOST:PORT: nothing answers there: %w", text, err)
 }
 
 // tell says what about a server endangers locks.
@@ -180,7 +163,7 @@ func upRedisService(name string, start startRedis) prepare {
 		}
 		if err != nil {
 			s.close()
-			return nil, redisTrouble(r.t.text, err)
+			return nil, trouble(r.t.text, err)
 		}
 		u, _ := url.Parse(r.redisURL(faults.Addr(), nil))
 		u.User = url.UserPassword("", o.Password)

@@ -200,11 +200,7 @@ func TestRedisTrouble(t *testing.T) {
 	}
 	nobody := silent.Addr().String()
 	silent.Close()
-	for _, test := range []struct {
-		name, target string
-		code         result.Exit
-		says         []string
-	}{
+	troubles(t, []badTarget{
 		{"unknown option", "redis://:hunter2@" + addr + "/0?lese=1s", result.ExitUsage, []string{`"lese"`, "lease"}},
 		{"option of a started server", "up:redis?fence=on", result.ExitUsage, []string{`"fence"`, "fencing"}},
 		{"unknown service", "up:reddis", result.ExitUsage, []string{"up:reddis", `"redis"`}},
@@ -217,25 +213,7 @@ func TestRedisTrouble(t *testing.T) {
 		{"nobody there", "redis://:hunter2@" + nobody, result.ExitUnavailable, []string{"HOST:PORT", nobody}},
 		{"user that may only read", "redis://reader:hunter2@" + addr, result.ExitUsage, []string{"USER", "may not"}},
 		{"replica", "redis://:right@" + replica.Addr(), result.ExitUsage, []string{"HOST:PORT", "replica"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			begin := time.Now()
-			c := (&cli{}).run(t, "run", test.target, "--lease", "500ms").want(t, test.code)
-			if took := time.Since(begin); took > 8*time.Second {
-				t.Errorf("it took %s", took)
-			}
-			for _, says := range test.says {
-				if !strings.Contains(c.err, says) {
-					t.Errorf("it does not say %s: %s", says, c.err)
-				}
-			}
-			if lines := strings.Count(strings.TrimSpace(c.err), "\n"); lines != 0 {
-				t.Errorf("%d lines instead of one:\n%s", lines+1, c.err)
-			}
-			told(t, c, "hunter2")
-			told(t, c, "ter2")
-		})
-	}
+	})
 }
 
 // TestRedisWarnings: what endangers locks is told before anything runs.

@@ -106,7 +106,7 @@ func redlockService(ctx context.Context, r *run) (*service, error) {
 func (r *run) lookAt(ctx context.Context, b *redis.Backend) error {
 	known, err := look(ctx, b)
 	if err != nil {
-		return redisTrouble(r.t.text, err)
+		return trouble(r.t.text, err)
 	}
 	r.tell(known)
 	return nil

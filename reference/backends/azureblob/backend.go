@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // Backend is the way to one container. It is a [reference.Backend].
@@ -252,7 +253,7 @@ func (b *Backend) gone(ctx context.Context, g guard, err error) error {
 		b.forget(g.claim)
 		return &reference.LostError{Reason: reference.TakenOver, Err: err}
 	case !errors.Is(err, lockspec.ErrLost):
-		if kind := (*Refusal)(nil); errors.As(err, &kind) && kind.Setting == "CONTAINER" {
+		if kind := (*refusal.Error)(nil); errors.As(err, &kind) && kind.Setting == "CONTAINER" {
 			b.forget(g.claim)
 			return &reference.LostError{Reason: reference.Expired, Err: err}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // meaning is one line of the table of what a code of the service means for a
@@ -72,7 +73,7 @@ func translate(err error) error {
 	if errors.As(err, &said) {
 		for _, m := range meanings {
 			if said.ErrorCode == string(m.code) {
-				return &Refusal{m.kind, m.setting, m.means, said}
+				return refusal.New(m.kind, m.setting, m.means, said)
 			}
 		}
 		return fmt.Errorf("%w: the service answered %d %s", lockspec.ErrUnavailable, said.StatusCode, said.ErrorCode)
@@ -107,18 +108,3 @@ func code(err error) bloberror.Code {
 	}
 	return ""
 }
-
-// Refusal is a service's answer that it did nothing, in the words of the
-// contract. It matches Kind, what the service said, and reference.ErrNotSent:
-// there is nothing to clean up, no more than after a request that never left.
-type Refusal struct {
-	Kind    error                 // one of lockspec's
-	Setting string                // that is wrong, as [Form] has it; empty: none is
-	Means   string                // for people
-	Said    *azcore.ResponseError // the service's own words, which quote the guard's URL
-}
-
-func (e *Refusal) Error() string { return e.Kind.Error() + ": " + e.Means }
-
-// Unwrap gives the kind and what the service said.
-func (e *Refusal) Unwrap() []error { return []error{e.Kind, e.Said, reference.ErrNotSent} }

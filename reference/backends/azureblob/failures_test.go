@@ -18,6 +18,7 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // secretKey is in base64, and wrong for every account.
@@ -55,7 +56,7 @@ func TestRefusals(t *testing.T) {
 			err := attempt(t, b, claim(newKey("refused"), "a"))
 			expect(t, test.what, err, lockspec.ErrConfig)
 			expect(t, test.what, err, reference.ErrNotSent)
-			var why *Refusal
+			var why *refusal.Error
 			if !errors.As(err, &why) || why.Setting != test.setting {
 				t.Errorf("it blames %+v (%v), want %q", why, err, test.setting)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // Server is what a service tells of itself.
@@ -38,7 +39,7 @@ func (b *Backend) Look(ctx context.Context) (*Server, error) {
 	if err := b.Release(ctx, c); err != nil {
 		return nil, err
 	}
-	if err := b.remove(ctx, b.opts.blobName(c.Key)); err != nil && !errors.As(err, new(*Refusal)) { // who may not delete may hold
+	if err := b.remove(ctx, b.opts.blobName(c.Key)); err != nil && !errors.As(err, new(*refusal.Error)) { // who may not delete may hold
 		return nil, err
 	}
 	s := &Server{}

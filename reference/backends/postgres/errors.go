@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // meaning is one line of the table of what a server's error means for a lock.
@@ -46,7 +47,7 @@ func translate(err error) error {
 	if errors.As(err, &said) {
 		for _, m := range meanings {
 			if strings.HasPrefix(said.Code, m.state) {
-				return &Refusal{m.kind, m.setting, m.means, err}
+				return refusal.New(m.kind, m.setting, m.means, err)
 			}
 		}
 	}
@@ -55,38 +56,17 @@ func translate(err error) error {
 
 // unconnected says why there is no connection. Nothing was asked by it.
 func unconnected(err error) error {
-	if known := (*Refusal)(nil); errors.As(err, &known) {
+	if known := (*refusal.Error)(nil); errors.As(err, &known) {
 		return err
 	}
 	err = translate(err)
 	if cert := (*tls.CertificateVerificationError)(nil); errors.As(err, &cert) {
-		return &Refusal{lockspec.ErrConfig, "sslmode", "the server's certificate is not what was asked for", err}
+		return refusal.New(lockspec.ErrConfig, "sslmode", "the server's certificate is not what was asked for", err)
 	}
 	if !errors.Is(err, reference.ErrNotSent) {
 		err = fmt.Errorf("%w: %w", reference.ErrNotSent, err)
 	}
 	return err
-}
-
-// Refusal is an answer that nothing was done, in the words of the contract. It
-// matches Kind, what the server said, and reference.ErrNotSent: there is nothing
-// to clean up, no more than after a request that never left.
-type Refusal struct {
-	Kind    error  // one of lockspec's
-	Setting string // that is wrong, as [Form] has it; empty: none is
-	Means   string // for people
-	Said    error  // the server's own words, which may quote names; nil: it was not asked
-}
-
-func (e *Refusal) Error() string { return e.Kind.Error() + ": " + e.Means }
-
-// Unwrap gives the kind and what the server said.
-func (e *Refusal) Unwrap() []error {
-	all := []error{e.Kind, reference.ErrNotSent}
-	if e.Said != nil {
-		all = append(all, e.Said)
-	}
-	return all
 }
 
 // state is the SQLSTATE of an error; empty: it is not the server's.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // TestRefusals: what a real server refuses, and what is said then: at once, and
@@ -45,7 +46,7 @@ ALTER ROLE reader SET default_transaction_read_only = on; CREATE TABLE IF NOT EX
 			err := attempt(t, b, claim(t, "k", "a"))
 			expect(t, test.what, err, lockspec.ErrConfig)
 			expect(t, test.what, err, reference.ErrNotSent)
-			var why *Refusal
+			var why *refusal.Error
 			if !errors.As(err, &why) || why.Setting != test.setting {
 				t.Errorf("it blames %+v, want %q", why, test.setting)
 			}
@@ -108,7 +109,7 @@ func TestFull(t *testing.T) {
 	err := attempt(t, b, claim(t, "3", "a"))
 	expect(t, "the third of two", err, lockspec.ErrUnavailable)
 	expect(t, "the third of two", err, reference.ErrNotSent)
-	var why *Refusal
+	var why *refusal.Error
 	if !errors.As(err, &why) || why.Setting != "pool_size" || time.Since(begin) > 2*time.Second {
 		t.Errorf("after %v it blames %+v", time.Since(begin), why)
 	}
@@ -138,7 +139,7 @@ func TestPooler(t *testing.T) {
 		defer end()
 		err = attempt(t, backend(t, at(addr), nil), claim(t, "k", "a"))
 		expect(t, mode, err, lockspec.ErrConfig)
-		var why *Refusal
+		var why *refusal.Error
 		if !errors.As(err, &why) || !strings.Contains(why.Means, "pooler=session") {
 			t.Errorf("%s: it does not say what to do: %v", mode, err)
 		}

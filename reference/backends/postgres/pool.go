@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // pool are the sessions: those that hold a lock or try to, and those that are
@@ -94,7 +95,7 @@ func (p *pool) slot(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w: %w", lockspec.ErrUnavailable, reference.ErrNotSent, ctx.Err())
 	case <-limit.C:
-		return &Refusal{lockspec.ErrUnavailable, "pool_size", fmt.Sprintf("all %d connections are in use, each by a lock that is held or an attempt", cap(p.slots)), nil}
+		return refusal.New(lockspec.ErrUnavailable, "pool_size", fmt.Sprintf("all %d connections are in use, each by a lock that is held or an attempt", cap(p.slots)), nil)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // Server is what is known of one server.
@@ -76,8 +77,8 @@ func (b *Backend) greet(ctx context.Context, c *pgconn.PgConn) (pid string, err 
 	}
 	s := &Server{Version: row[2], Pooled: row[0] != fmt.Sprint(c.PID())}
 	if s.Pooled && b.opts.Pooler == NoPooler {
-		return "", &Refusal{lockspec.ErrConfig, "HOST:PORT",
-			"a pooler stands before the server, and locks belong to sessions; go past it, or say pooler=session if it gives each client a session of its own", nil}
+		return "", refusal.New(lockspec.ErrConfig, "HOST:PORT",
+			"a pooler stands before the server, and locks belong to sessions; go past it, or say pooler=session if it gives each client a session of its own", nil)
 	}
 	if row[1] == "t" {
 		return "", b.standby()
@@ -98,9 +99,9 @@ func (b *Backend) greet(ctx context.Context, c *pgconn.PgConn) (pid string, err 
 // server, and no retry turns it into the right one.
 func (b *Backend) standby() error {
 	if b.primary.Load() {
-		return &Refusal{lockspec.ErrUnavailable, "", "the server has become a standby", nil}
+		return refusal.New(lockspec.ErrUnavailable, "", "the server has become a standby", nil)
 	}
-	return &Refusal{lockspec.ErrConfig, "HOST:PORT", "the server is a standby; it grants locks of its own, which exclude nobody at the primary", nil}
+	return refusal.New(lockspec.ErrConfig, "HOST:PORT", "the server is a standby; it grants locks of its own, which exclude nobody at the primary", nil)
 }
 
 // prepare makes the statements, and the table if that is what is missing.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // meaning is one line of the table of what a server's error means for a lock.
@@ -74,7 +75,7 @@ func (b *Backend) refusal(said goredis.Error) error {
 	}
 	for _, m := range meanings {
 		if strings.HasPrefix(text, m.begins) {
-			return &Refusal{m.kind, m.setting, m.means, said}
+			return refusal.New(m.kind, m.setting, m.means, said)
 		}
 	}
 	return fmt.Errorf("%w: %w", lockspec.ErrUnavailable, said)
@@ -85,22 +86,7 @@ func (b *Backend) refusal(said goredis.Error) error {
 // server, and no retry turns it into the right one.
 func (b *Backend) readonly(said goredis.Error) error {
 	if b.primary.Load() {
-		return &Refusal{lockspec.ErrUnavailable, "", "the server has become a replica", said}
+		return refusal.New(lockspec.ErrUnavailable, "", "the server has become a replica", said)
 	}
-	return &Refusal{lockspec.ErrConfig, "HOST:PORT", "the server is a replica; locks are taken at its primary", said}
+	return refusal.New(lockspec.ErrConfig, "HOST:PORT", "the server is a replica; locks are taken at its primary", said)
 }
-
-// Refusal is a server's answer that it did nothing, in the words of the
-// contract. It matches Kind, what the server said, and reference.ErrNotSent:
-// there is nothing to clean up, no more than after a request that never left.
-type Refusal struct {
-	Kind    error  // one of lockspec's
-	Setting string // that is wrong, as [Form] has it; empty: none is
-	Means   string // for people
-	Said    error  // the server's own words, which may quote keys
-}
-
-func (e *Refusal) Error() string { return e.Kind.Error() + ": " + e.Means }
-
-// Unwrap gives the kind and what the server said.
-func (e *Refusal) Unwrap() []error { return []error{e.Kind, e.Said, reference.ErrNotSent} }

@@ -15,6 +15,7 @@ import (
 	"github.com/lockcheck/lockcheck/containers"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/reference"
+	"github.com/lockcheck/lockcheck/reference/backends/refusal"
 )
 
 // TestRefusals: what a real server refuses, and what is said then.
@@ -41,7 +42,7 @@ func TestRefusals(t *testing.T) {
 			err := attempt(t, b, claim(test.key, "a"))
 			expect(t, test.what, err, lockspec.ErrConfig)
 			expect(t, test.what, err, reference.ErrNotSent)
-			var why *Refusal
+			var why *refusal.Error
 			if !errors.As(err, &why) || why.Setting != test.setting {
 				t.Errorf("it blames %+v, want %q", why, test.setting)
 			}
