@@ -41,11 +41,12 @@ var rooms = []struct {
 	{"containers", []string{"lockspec", "lockspec/driver"}},
 	{"containers/docker", []string{"lockspec", "containers"}},
 	{"reference/backends/interference", []string{"lockspec"}},
+	{"reference/backends/refusal", []string{"reference"}},
 	{"reference/backends/relay", []string{"reference/backends/interference"}},
-	{"reference/backends/redis", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/relay", "reference/backends/interference"}},
-	{"reference/backends/postgres", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/relay", "reference/backends/interference"}},
+	{"reference/backends/redis", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/refusal", "reference/backends/relay", "reference/backends/interference"}},
+	{"reference/backends/postgres", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/refusal", "reference/backends/relay", "reference/backends/interference"}},
 	{"reference/backends/azureblob/relay", []string{"reference/backends/interference"}},
-	{"reference/backends/azureblob", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/azureblob/relay", "reference/backends/interference"}},
+	{"reference/backends/azureblob", []string{"lockspec", "lockspec/contract", "reference", "chaos", "reference/backends/refusal", "reference/backends/azureblob/relay", "reference/backends/interference"}},
 }
 
 // outside is what a room may import that is neither ours nor the standard
