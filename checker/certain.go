@@ -105,6 +105,9 @@ func (d *shard) endOf(h *hold, g Moment) Moment {
 	if h.lease == 0 || !d.model.expires() {
 		return h.cut
 	}
+	if scattered(d.header, h.token) {
+		g = h.asked
+	}
 	if len(h.renewals) == 0 && h.base == nil {
 		return earlier(g.plus(max(0, h.lease-d.eps(h.lease))), h.cut)
 	}

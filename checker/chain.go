@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/lockspec"
 )
 
@@ -21,6 +22,9 @@ import (
 // grant at the earliest point that the one before it allows gives every later
 // one the most room: if that placing breaks a deadline a2, every placing does;
 // if it breaks none, it is a linearization.
+//
+// Where servers that know nothing of each other vote, a grant is no point: see
+// scattered.
 //
 // Every lease is taken ε shorter than granted, so that the clocks' error, which
 // adds up along a chain, is on the lock's side at every link.
@@ -125,9 +129,25 @@ func (r *record) earliestEnd(t *Tenure, g Moment) Moment {
 	if t.Session {
 		return t.Cut.At
 	}
+	if scattered(r.header, t.Token) {
+		g = t.Invoke
+	}
 	g = later(g, at(t.sent)) // a proven send is no later than the grant
 	end, _ := alive(g, t.Return, t.Lease, t.renewals, r.eps)
 	return earlier(end, t.Cut.At)
+}
+
+// scattered says whether a lease may have been granted bit by bit, each server
+// giving its vote for it at a moment of its own. Then the lease may be over as
+// soon as it would be if the first vote had been given at the send, however late
+// the last one came.
+//
+// Counter-example to counting it from a point: two of five servers vote for a
+// holder at 1, for 100. It stands still, others come and go, and at 50 two more
+// servers give it their votes, which makes a grant. The first two forget it at
+// 101, and vote for the next one, rightly.
+func scattered(h *history.Header, token int64) bool {
+	return token == 0 && h.Class == lockspec.ReplicatedLease
 }
 
 // overlapped says whether two of the tenures were found at fault as a pair.

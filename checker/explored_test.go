@@ -94,8 +94,30 @@ func TestExplored(t *testing.T) {
 		{"a restart took a grant whose reply another's overtook", restarts, outrun, "pass"},
 		{"which had been answered before the other was asked for", restarts, replace(outrun, "0  p1 acquire\n", "", "14 p1", "9  p1 acquire\n14 p1"), "fail overlap/not-contained ownership/ok-after-successor"},
 		{"or was answered before the other's last attempt was sent", restarts, replace(outrun, "ok t1 lease=100", "ok t1 lease=100 sent=10"), "fail overlap/not-contained"},
+
+		{"two servers had voted long before a third made it a grant", votes, trickled, "pass"},
+		{"which one server cannot", head(lockspec.Leased, "suspend", "loss-signal=proven", "loss=50"), trickled, "fail overlap/chain"},
+		{"nor whoever gives out tokens", votes, replace(trickled, "ok t1", "ok t1 token=1", "ok t2", "ok t2 token=2", "ok t3", "ok t3 token=3"), "fail overlap/chain"},
+		{"and nobody while the first votes stand", votes, replace(trickled, "104 p3", "80  p3", "110 p3", "90  p3"), "fail overlap/entitled"},
 	})
 }
+
+// trickled: two servers vote for p1 at 1; its machine sleeps, and the rest hear
+// of it at 45. The first votes are over at 101.
+const trickled = `
+	0   p1 acquire
+	2   fault f1 suspend n1 start
+	2   fault f1 suspend n1 landed
+	10  p2 acquire
+	12  p2 acquire ok t1 lease=100
+	20  p2 release t1
+	22  p2 release t1 ok
+	45  fault f1 suspend n1 end
+	50  p1 acquire ok t2 lease=100
+	104 p3 acquire
+	110 p3 acquire ok t3 lease=100
+	112 p1 lost t2 driver=112
+`
 
 // slept: the reply to an acquisition came when its lease had long run out, to a
 // machine whose clock had stood still. It writes under another's long work.

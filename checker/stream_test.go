@@ -217,6 +217,16 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestScattered: a lease that many servers grant may be over sooner after its
+// grant than one that a single server grants.
+func TestScattered(t *testing.T) {
+	for class, want := range map[lockspec.Class]Outcome{lockspec.ReplicatedLease: Pass, lockspec.Leased: Failed} {
+		if sum := streamed(t, head(class), "lease", script(t, trickled), 1); sum.Outcome != want {
+			t.Errorf("%s: got %s, want %s: %v", class, sum.Outcome, want, sum.Findings)
+		}
+	}
+}
+
 // TestLossUndoes: where loss is signalled, a violation waits until the former
 // holder can no longer turn out to have given up before it.
 func TestLossUndoes(t *testing.T) {
