@@ -71,11 +71,12 @@ func (row red) seen(t *testing.T) error {
 	if !found {
 		wrong = append(wrong, "no finding "+row.want)
 	}
-	if c := caseOf(t, r, row.id); c.Status != result.Fail {
+	c := caseOf(t, r, row.id)
+	if c.Status != result.Fail {
 		wrong = append(wrong, fmt.Sprintf("it is %s: %s", c.Status, c.Reason))
 	}
 	if len(wrong) > 0 {
-		return errors.New(strings.Join(wrong, "; "))
+		return decided(c.Status, errors.New(strings.Join(wrong, "; ")))
 	}
 	return nil
 }

@@ -104,8 +104,13 @@ func releaseTogether(ctx context.Context, e *Env) {
 		}
 	}
 	// A machine that stalls makes a client ask again that got no answer.
-	if n := e.MustRequests(ctx, "release", e.Key("k")) - before; n != 1 && e.Stalled(ctx, start) < e.Lease/10 {
+	n := e.MustRequests(ctx, "release", e.Key("k")) - before
+	switch stalled := e.Stalled(ctx, start); {
+	case n == 1:
+	case stalled < e.Lease/10:
 		e.Fail(checker.Contract, "deletes", "%d concurrent releases asked the service %d times", callers, n)
+	default:
+		e.Inconclusive("%d concurrent releases asked the service %d times; this machine stalled for %s meanwhile", callers, n, stalled.Round(time.Millisecond))
 	}
 	next := e.MustAcquire(ctx, e.MustProcess(ctx, "n2"), e.ask("k", e.Renewal()))
 	e.Expect("release by the next holder", e.Release(ctx, next), lockspec.OK)
