@@ -75,9 +75,11 @@ type startedPostgres struct {
 	password string
 }
 
-// options are those of every server of the run.
+// options are those of every server of the run. One case takes every connection
+// that there is, and each costs the server a process: there are enough for four
+// nodes that keep as many as they may.
 func (s *startedPostgres) options() *containers.PostgresOptions {
-	return &containers.PostgresOptions{Options: s.servers, Password: s.password}
+	return &containers.PostgresOptions{Options: s.servers, Password: s.password, Settings: []string{"max_connections = 72"}}
 }
 
 // Restart implements postgres.Started.
