@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,14 +66,14 @@ func explore(t *testing.T, h *Harness, o *Options, stuck func(dump string)) *Rep
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // see run.collect
 	ballast()
 	defer deepen()()
-	var played atomic.Int64
-	defer watch(o.Limit, &played, stuck)()
+	ended, stop := watch(o.Limit, stuck)
+	defer stop()
 	r := &Report{Outcomes: map[checker.Outcome]int{}, Cells: map[string]int{}, Doubts: map[string]int{}}
 	began := time.Now()
 	for n := range o.Schedules {
 		seed := o.Seed + uint64(n)
 		out := Run(t, h, seed, o)
-		played.Add(1)
+		ended()
 		if out.Err != nil {
 			r.Stuck = fmt.Sprintf("seed %d: %v", seed, out.Err)
 			break
@@ -82,7 +81,7 @@ func explore(t *testing.T, h *Harness, o *Options, stuck func(dump string)) *Rep
 		r.add(out)
 		if o.Repeat > 0 && !shuffled && seed%uint64(o.Repeat) == 0 {
 			r.repeat(t, h, out, o)
-			played.Add(1)
+			ended()
 		}
 	}
 	r.Took = time.Since(began)

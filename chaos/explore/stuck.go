@@ -28,38 +28,46 @@ func notDurable(head string) bool {
 	return !strings.Contains(head, "(durable)") && !strings.Contains(head, "[runn")
 }
 
-// looks is how often a watch looks within its limit. What counts is how often
-// it looked and not how much time went by: a machine that gives this process no
-// time gives its watch none either, and that is no schedule that is stuck.
+// looks is how often a watch looks within its limit, once it has reason to. What
+// counts is how often it looked and not how much time went by: a machine that
+// gives this process no time gives its watch none either, and that is no
+// schedule that is stuck.
 const looks = 100
 
-// watch looks in real time whether schedules end. Where one does not, stuck is
-// told why. The function that it returns ends the watch.
-func watch(limit time.Duration, played *atomic.Int64, stuck func(string)) (stop func()) {
-	done, t := make(chan struct{}), time.NewTicker(max(1, limit/looks))
-	go func() {
-		if idle(t.C, done, played) {
+// watch looks in real time whether schedules end; where one does not, stuck is
+// told why. Whoever plays calls ended after each, and stop at last.
+//
+// It sleeps while they do. A goroutine that wakes up in the middle of a schedule
+// takes the place of the one that was to run next, which then runs after others:
+// looking ten times a second made two schedules of ten thousand differ from
+// their repetition.
+func watch(limit time.Duration, stuck func(string)) (ended, stop func()) {
+	var played atomic.Int64
+	done, patience := make(chan struct{}), max(1, limit/10)
+	t := time.AfterFunc(patience, func() {
+		look := time.NewTicker(max(1, limit/looks))
+		defer look.Stop()
+		if idle(look.C, done, &played) {
 			stuck(blame(stacks(), limit))
 		}
-	}()
-	return func() { t.Stop(); close(done) }
+	})
+	ended = func() { played.Add(1); t.Reset(patience) }
+	return ended, func() { t.Stop(); close(done) }
 }
 
-// idle waits until nothing was played in as many ticks as a watch has, or until
-// it is done.
+// idle looks at each tick, until something was played or everything is done. It
+// is true if that was not so for as many ticks as a watch has.
 func idle(ticks <-chan time.Time, done <-chan struct{}, played *atomic.Int64) bool {
-	last, same := int64(-1), 0
-	for same < looks {
+	before := played.Load()
+	for range looks {
 		select {
 		case <-done:
 			return false
 		case <-ticks:
 		}
-		if now := played.Load(); now != last {
-			last, same = now, 0
-			continue
+		if played.Load() != before {
+			return false
 		}
-		same++
 	}
 	return true
 }

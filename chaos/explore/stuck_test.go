@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,29 +44,56 @@ func TestDeadlock(t *testing.T) {
 	}
 }
 
-// TestIdle: a process that gets no time to play in gets no time to look either.
+// TestIdle: what counts is how often it looked, not how much time went by.
 func TestIdle(t *testing.T) {
+	for name, played := range map[string]bool{"nothing was played": false, "something was": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var count atomic.Int64
+				ticks, done, said := make(chan time.Time), make(chan struct{}), make(chan bool, 1)
+				go func() { said <- idle(ticks, done, &count) }()
+				for range looks - 1 {
+					ticks <- time.Time{}
+				}
+				time.Sleep(time.Hour) // in which it never looked
+				synctest.Wait()
+				if len(said) > 0 {
+					t.Fatal("it gave up before it had looked often enough")
+				}
+				if played {
+					count.Add(1)
+				}
+				ticks <- time.Time{}
+				if <-said == played {
+					t.Errorf("it says %v", !played)
+				}
+			})
+		})
+	}
+}
+
+// TestWatchSleeps: while schedules end nothing of a watch runs, and one that
+// does not end is told all the same.
+func TestWatchSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var played atomic.Int64
-		ticks, done, said := make(chan time.Time), make(chan struct{}), make(chan bool, 1)
-		go func() { said <- idle(ticks, done, &played) }()
-		for range looks {
-			ticks <- time.Time{}
+		told := make(chan string, 1)
+		ended, stop := watch(10*time.Second, func(why string) { told <- why })
+		defer stop()
+		before := runtime.NumGoroutine()
+		for range 100 {
+			time.Sleep(900 * time.Millisecond)
+			ended()
+			if n := runtime.NumGoroutine(); n != before {
+				t.Fatalf("%d goroutines, before it were %d", n, before)
+			}
 		}
-		time.Sleep(time.Hour) // in which it never looked
-		played.Add(1)
-		for range looks {
-			ticks <- time.Time{}
+		time.Sleep(10900 * time.Millisecond)
+		if len(told) > 0 {
+			t.Error("it was told too early")
 		}
-		synctest.Wait()
-		select {
-		case <-said:
-			t.Fatal("it gave up while schedules were played")
-		default:
-		}
-		ticks <- time.Time{}
-		if !<-said {
-			t.Error("nothing was played, and that was not told")
+		time.Sleep(200 * time.Millisecond)
+		if len(told) == 0 {
+			t.Error("nothing was told")
 		}
 	})
 }
