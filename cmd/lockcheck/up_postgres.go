@@ -75,11 +75,9 @@ type startedPostgres struct {
 	password string
 }
 
-// options are those of every server of the run. One case takes every connection
-// that there is, and each costs the server a process: there are enough for four
-// nodes that keep as many as they may.
+// options are those of every server of the run.
 func (s *startedPostgres) options() *containers.PostgresOptions {
-	return &containers.PostgresOptions{Options: s.servers, Password: s.password, Settings: []string{"max_connections = 72"}}
+	return &containers.PostgresOptions{Options: s.servers, Password: s.password}
 }
 
 // Restart implements postgres.Started.
