@@ -11,10 +11,11 @@ MODULES := . $(NESTED)
 # The race detector needs cgo and a C compiler.
 RACE := $(shell command -v gcc >/dev/null && echo -race)
 
-.PHONY: test full lint needs build tidy soak docs backends bench speed
+.PHONY: test full lint needs build tidy soak docs backends bench speed drivers
 
 test: needs lint ## everything that CI runs
 	$(GO) test $(RACE) -timeout 20m work
+	$(MAKE) drivers
 
 full: needs lint ## what is too long for every change
 	LOCKCHECK_FULL=1 $(GO) test $(RACE) -timeout 60m work
@@ -48,6 +49,10 @@ soak: ## N more of NAME, added to docs/soak.tsv
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./checker/... ./reference/...
+
+drivers: needs ## what docs/findings.md says about the libraries of others, again
+	for m in . redsync etcd; do (cd examples/drivers/$$m && GOWORK=off $(GO) vet .) || exit 1; done
+	cd examples/drivers && GOWORK=off $(GO) test -count=1 -timeout 10m .
 
 docs: ## the pages that come from tables
 	$(GO) run ./cmd/lockcheck list cases --markdown > docs/cases.md

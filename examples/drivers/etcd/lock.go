@@ -19,23 +19,28 @@ import (
 const defaultLease = 60 * time.Second // a Session's own
 
 // service is the one client of a node.
-type service struct{ etcd *etcd.Client }
+type service struct {
+	etcd   *etcd.Client
+	shared bool
+}
 
-// open makes a client, which connects when it is first used.
-func open(_ context.Context, at driver.Target) (driver.Lock, error) {
-	if len(at.Endpoints) == 0 {
-		return nil, fmt.Errorf("%w: no endpoint; give --endpoint HOST:PORT, once for each member", lockspec.ErrConfig)
+// opener makes a client, which connects when it is first used.
+func opener(shared bool) driver.Opener {
+	return func(_ context.Context, at driver.Target) (driver.Lock, error) {
+		if len(at.Endpoints) == 0 {
+			return nil, fmt.Errorf("%w: no endpoint; give --endpoint HOST:PORT, once for each member", lockspec.ErrConfig)
+		}
+		c, err := etcd.New(etcd.Config{Endpoints: at.Endpoints})
+		if err != nil {
+			return nil, fmt.Errorf("%w: %v", lockspec.ErrConfig, err)
+		}
+		return &service{c, shared}, nil
 	}
-	c, err := etcd.New(etcd.Config{Endpoints: at.Endpoints})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", lockspec.ErrConfig, err)
-	}
-	return &service{c}, nil
 }
 
 // Describe claims what the package's documentation says and its code does.
 func (s *service) Describe() lockspec.Description {
-	return lockspec.Description{
+	d := lockspec.Description{
 		Name:  "etcd concurrency " + etcdVersion,
 		Class: lockspec.Consensus,
 		Features: []lockspec.Feature{
@@ -50,11 +55,15 @@ func (s *service) Describe() lockspec.Description {
 			Poll:     250 * time.Millisecond, // waiters watch
 		},
 	}
+	if s.shared {
+		d.Name += ", shared Session"
+		d.Features = append(d.Features, lockspec.SessionLease)
+	}
+	return d
 }
 
-// Client needs nothing of its own: what etcd tells owners apart by is the
-// lease of a Session, and each tenure has one.
-func (s *service) Client(string) (lockspec.Client, error) { return client{s}, nil }
+// Client has a Session only where all its tenures share one.
+func (s *service) Client(string) (lockspec.Client, error) { return &client{service: s}, nil }
 
 // Ping reads, which a leader without a majority does not answer.
 func (s *service) Ping(ctx context.Context) error {
@@ -64,30 +73,67 @@ func (s *service) Ping(ctx context.Context) error {
 
 func (s *service) Close() error { return s.etcd.Close() }
 
-type client struct{ *service }
+type client struct {
+	*service
 
-func (client) Close() error { return nil }
+	mu   sync.Mutex
+	mine *concurrency.Session
+	ttl  time.Duration
+}
 
-// Acquire makes a Session for each tenure: to etcd, all that has one Session is
-// one owner. It ends with what it was made for.
-func (c client) Acquire(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
+// Close gives up a shared Session, and with it all that it holds.
+func (c *client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mine == nil {
+		return nil
+	}
+	return c.mine.Close()
+}
+
+// Acquire makes a Session for each tenure, unless they are to share one: to
+// etcd, all that has one Session is one owner.
+func (c *client) Acquire(ctx context.Context, r lockspec.Request) (lockspec.Lease, error) {
 	sent, _ := fakeclock.Monotonic()
-	s, ttl, err := c.session(ctx, r.Lease)
+	open, end := c.session, (*concurrency.Session).Close
+	if c.shared {
+		open, end = c.same, func(*concurrency.Session) error { return nil }
+	}
+	s, ttl, err := open(ctx, r.Lease)
 	if err != nil {
 		return nil, err
 	}
 	m := concurrency.NewMutex(s, r.Key)
 	if err := lock(ctx, m, r.Wait); err != nil {
-		return nil, refusal(ctx, err, s.Close())
+		return nil, refusal(ctx, err, end(s))
 	}
-	l := &lease{etcd: c.etcd, session: s, mutex: m, owner: m.IsOwner(), ttl: ttl, sent: lockspec.Stamp(sent), lost: make(chan struct{})}
+	l := &lease{
+		etcd: c.etcd, session: s, end: end, mutex: m, owner: m.IsOwner(), ttl: ttl, sent: lockspec.Stamp(sent),
+		lost: make(chan struct{}),
+	}
 	go l.watch()
 	return l, nil
 }
 
+// same is the Session of this client, while it lasts.
+func (c *client) same(ctx context.Context, ask time.Duration) (*concurrency.Session, time.Duration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mine != nil {
+		select {
+		case <-c.mine.Done():
+		default:
+			return c.mine, c.ttl, nil
+		}
+	}
+	var err error
+	c.mine, c.ttl, err = c.session(ctx, ask)
+	return c.mine, c.ttl, err
+}
+
 // session asks for the lease itself: NewSession would wait for etcd without
 // limit, and keep what etcd has granted to itself.
-func (c client) session(ctx context.Context, ask time.Duration) (*concurrency.Session, time.Duration, error) {
+func (c *client) session(ctx context.Context, ask time.Duration) (*concurrency.Session, time.Duration, error) {
 	if ask <= 0 {
 		ask = defaultLease
 	}
@@ -120,6 +166,7 @@ func lock(ctx context.Context, m *concurrency.Mutex, wait time.Duration) error {
 type lease struct {
 	etcd    *etcd.Client
 	session *concurrency.Session
+	end     func(*concurrency.Session) error
 	mutex   *concurrency.Mutex
 	owner   etcd.Cmp // before a release makes the Mutex forget its key
 	ttl     time.Duration
@@ -168,7 +215,7 @@ func (l *lease) Held(ctx context.Context) error {
 	return nil
 }
 
-// Release unlocks, and closes the Session that nothing else uses.
+// Release unlocks, and closes a Session that nothing else uses.
 func (l *lease) Release(ctx context.Context) error {
 	if err := l.Cause(); err != nil {
 		return err
@@ -180,5 +227,5 @@ func (l *lease) Release(ctx context.Context) error {
 	if errors.Is(err, concurrency.ErrLockReleased) {
 		return fmt.Errorf("%w: %v", lockspec.ErrNotHeld, err)
 	}
-	return unavailable(ctx, errors.Join(err, l.session.Close()))
+	return unavailable(ctx, errors.Join(err, l.end(l.session)))
 }

@@ -2,13 +2,14 @@
 // go.etcd.io/etcd/client/v3/concurrency.
 //
 //	GOWORK=off go build -o driver .
-//	lockcheck run exec:./driver --endpoint HOST:PORT
+//	lockcheck run exec:./driver --lease 2s --endpoint HOST:PORT
 //
 // It adds nothing to the library: no deadline, no check of the owner, no
 // renewal. What the suites find is what an application would meet.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -16,7 +17,9 @@ import (
 )
 
 func main() {
-	driver.Main(open) // which does not return where lockcheck started us
+	shared := flag.Bool("shared", false, "one Session for each process, not for each tenure")
+	flag.Parse()
+	driver.Main(opener(*shared)) // which does not return where lockcheck started us
 	fmt.Fprintln(os.Stderr, "a lockcheck driver; start it with: lockcheck run exec:"+os.Args[0]+" --endpoint HOST:PORT")
 	os.Exit(64)
 }
