@@ -21,47 +21,67 @@ import (
 	"github.com/lockcheck/lockcheck/reports/result"
 )
 
-func redis(ctx context.Context) (containers.Server, error) { return containers.Redis(ctx, nil) }
-func etcd(ctx context.Context) (containers.Server, error)  { return containers.Etcd(ctx, nil) }
+// driver is one way to use a library.
+type driver struct {
+	name    string // as the page of findings has it
+	command func(*testing.T) string
+	servers int
+	broken  string // the one rule that driver-check finds broken
+	args    string // of the run: the lease that shows what the page says
+}
 
-// TestDrivers: one after the other, as each takes its leases by the clock.
-func TestDrivers(t *testing.T) {
-	for _, d := range []struct {
-		name    string // as a heading of the findings has it
-		servers int
-		start   func(context.Context) (containers.Server, error)
-		command func(*testing.T) string
-		broken  string // the one rule that driver-check finds broken
-		args    string // of the run: the lease that shows what the page says
-	}{
-		{"redsync", 1, redis, program("redsync"), "", "--lease 500ms"},
-		{"redsync of 3", 3, redis, program("redsync"), "", "--lease 500ms"},
-		{"redis-py", 1, redis, python, "", "--lease 500ms"},
-		{"etcd", 1, etcd, program("etcd"), "", "--lease 2s"}, // it grants none that is shorter
-		{"etcd shared", 1, etcd, program("etcd", "-shared"), "h", "--lease 2s --case A01,A02,A03"},
-		{"node-redlock", 1, redis, node(), "", "--lease 500ms"},
-		{"node-redlock using", 1, redis, node("--using"), "", "--lease 200ms"}, // shorter than the delay of a retry
+func TestRedis(t *testing.T) {
+	t.Parallel() // with those on etcd, which mostly wait
+	for _, d := range []driver{
+		// It gives a server a twentieth of the lease to answer.
+		{"redsync", program("redsync"), 1, "", "--lease 2s"},
+		{"redsync of 3", program("redsync"), 3, "", "--lease 2s"},
+		{"redis-py", python, 1, "", "--lease 500ms"},
+		{"node-redlock", node(), 1, "", "--lease 500ms"},
+		{"node-redlock using", node("--using"), 1, "", "--lease 200ms"}, // as long as the delay of a retry
 	} {
 		t.Run(d.name, func(t *testing.T) {
-			command := d.command(t)
-			endpoints := serve(t, d.servers, d.start)
-			code, out := lockcheck(t, append([]string{"driver-check", command}, endpoints...)...)
-			want := result.ExitOK
-			if d.broken != "" {
-				want = result.ExitViolation
-			}
-			if broke := brokenRule.FindStringSubmatch(out); code != want || d.broken != "" && (broke == nil || broke[1] != d.broken || !strings.Contains(out, " 1 broken")) {
-				t.Errorf("driver-check exits with %d, not %d by rule %q:\n%s", code, want, d.broken, out)
-			}
-			page := readPage(t)
-			if library := version.FindString(out); !strings.Contains(page, library) {
-				t.Skipf("docs/findings.md is about another version than %q", library)
-			}
-			compare(t, findings(page, d.name), func() *result.Report {
-				return contract(t, slices.Concat([]string{"exec:" + command}, strings.Fields(d.args), endpoints))
-			})
+			d.test(t, func(ctx context.Context) (containers.Server, error) { return containers.Redis(ctx, nil) })
 		})
 	}
+}
+
+func TestEtcd(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{
+		{"etcd", program("etcd"), 1, "", "--lease 2s"}, // it grants none that is shorter
+		{"etcd shared", program("etcd", "-shared"), 1, "h", "--lease 2s --case A01,A02,A03"},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			d.test(t, func(ctx context.Context) (containers.Server, error) { return containers.Etcd(ctx, nil) })
+		})
+	}
+}
+
+// test runs driver-check, and then the contract.
+func (d driver) test(t *testing.T, start func(context.Context) (containers.Server, error)) {
+	command, endpoints := d.command(t), serve(t, d.servers, start)
+	code, out := lockcheck(t, append([]string{"driver-check", command}, endpoints...)...)
+	if broken := brokenRules(out); broken != d.broken || (code != result.ExitOK) != (broken != "") {
+		t.Errorf("driver-check exits with %d; it is to find broken: %q\n%s", code, d.broken, out)
+	}
+	page, err := os.ReadFile("../../docs/findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if library := version.FindString(out); !strings.Contains(string(page), library) {
+		t.Skipf("docs/findings.md is about another version than %q", library)
+	}
+	compare(t, findings(string(page), d.name), func() *result.Report {
+		return contract(t, slices.Concat([]string{"exec:" + command}, strings.Fields(d.args), endpoints))
+	})
+}
+
+func brokenRules(out string) (letters string) {
+	for _, m := range brokenRule.FindAllStringSubmatch(out, -1) {
+		letters += m[1]
+	}
+	return letters
 }
 
 // What driver-check prints: who speaks, and which rule is broken.
@@ -118,15 +138,6 @@ func findings(page, name string) (cases []string) {
 	return cases
 }
 
-func readPage(t *testing.T) string {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/findings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(page)
-}
-
 // contract is what the suite says of the lock.
 func contract(t *testing.T, args []string) *result.Report {
 	t.Helper()
@@ -178,7 +189,11 @@ func program(folder string, args ...string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "driver")
-		run(t, folder, "GOWORK=off", "go", "build", "-o", path, ".")
+		c := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
+		c.Dir, c.Env = folder, append(os.Environ(), "GOWORK=off")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("go build: %v\n%s", err, out)
+		}
 		return strings.Join(append([]string{path}, args...), " ")
 	}
 }
@@ -223,23 +238,25 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// run is for commands that prepare a test.
-func run(t *testing.T, folder, env string, command ...string) {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	c.Dir, c.Env = folder, append(os.Environ(), env)
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+// built is the lockcheck of this checkout, made once.
+var built = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "lockcheck")
+	if err != nil {
+		return "", err
 	}
-}
-
-// built is the folder of the lockcheck of this checkout, made once.
-var built = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "lockcheck") })
+	path := filepath.Join(folder, "lockcheck")
+	c := exec.Command("go", "build", "-o", path, "./cmd/lockcheck")
+	c.Dir, c.Env = "../..", append(os.Environ(), "GOWORK=")
+	if out, err := c.CombinedOutput(); err != nil {
+		return path, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if folder, err := built(); err == nil {
-		_ = os.RemoveAll(folder)
+	if path, _ := built(); path != "" {
+		_ = os.RemoveAll(filepath.Dir(path))
 	}
 	os.Exit(code)
 }
@@ -248,13 +265,9 @@ func TestMain(m *testing.M) {
 // and may take long to start a driver.
 func lockcheck(t *testing.T, args ...string) (code result.Exit, out string) {
 	t.Helper()
-	folder, err := built()
+	path, err := built()
 	if err != nil {
 		t.Fatal(err)
-	}
-	path := filepath.Join(folder, "lockcheck")
-	if _, err := os.Stat(path); err != nil {
-		run(t, "../..", "GOWORK=", "go", "build", "-o", path, "./cmd/lockcheck")
 	}
 	for range 3 {
 		c := exec.CommandContext(t.Context(), path, args...)

@@ -174,7 +174,7 @@ func (l *lease) Renew(ctx context.Context, _ time.Duration) error {
 // Held asks the servers, as redsync's deprecated ValidContext does. What it has
 // instead, Until, is a moment that knows nothing of the servers.
 func (l *lease) Held(ctx context.Context) error {
-	ok, err := l.mutex.ValidContext(ctx)
+	ok, err := l.mutex.ValidContext(ctx) //lint:ignore SA1019 nothing else asks the servers
 	return denial(ok, err)
 }
 

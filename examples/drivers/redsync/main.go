@@ -2,7 +2,7 @@
 // one Redis or on a majority of several.
 //
 //	GOWORK=off go build -o driver .
-//	lockcheck run exec:./driver --endpoint HOST:PORT
+//	lockcheck run exec:./driver --lease 2s --endpoint HOST:PORT
 //
 // It adds nothing to the library: no deadline, no check of the owner, no
 // renewal. What the suites find is what an application would meet.
