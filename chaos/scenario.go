@@ -117,6 +117,10 @@ func (s *scenario) struck(ctx context.Context, p *workload.Process, id string, s
 			}
 			return
 		}
+		if step.For > s.env.Term() && step.For < t.Lease {
+			s.env.Inconclusive("the lock granted %s where %s was asked for, and a %s of %s does not outlast that; give a --lease that it grants",
+				t.Lease, s.env.Term(), step.Fault, step.For.Round(time.Millisecond))
+		}
 		err = s.strikeInWork(ctx, t, fmt.Sprintf("%s-%d", id, n+1), step)
 		_ = s.env.Release(ctx, t)
 		t.Stop()

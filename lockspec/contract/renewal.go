@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -89,7 +90,7 @@ func keepsKey(ctx context.Context, e *Env) {
 func (e *Env) mustLast(ctx context.Context, p *workload.Process, key string, leases int) {
 	start := time.Now()
 	t := e.MustAcquire(ctx, p, e.ask(key, e.Renewal()))
-	e.mustKeep(ctx, start, t, e.MustProcess(ctx, "n2"), 4*leases+1, e.span(t)/4)
+	e.mustKeep(ctx, start, t, e.MustProcess(ctx, "n2"), 4*leases+1, e.span(t)/4, time.Time{})
 	f := about(t, checker.Renewal, "lost", "%s renews by itself and was lost although its process ran", t.ID)
 	if e.stands(ctx, start, t, f) {
 		e.Expect("release by the holder", e.Release(ctx, t), lockspec.OK)
@@ -104,8 +105,9 @@ func (e *Env) span(t *workload.Tenure) time.Duration {
 	return t.Lease
 }
 
-// mustKeep probes that a tenure keeps everybody else out.
-func (e *Env) mustKeep(ctx context.Context, start time.Time, t *workload.Tenure, other *workload.Process, probes int, every time.Duration) {
+// mustKeep probes that a tenure keeps everybody else out; with sent, as long as
+// the lease that counts from there.
+func (e *Env) mustKeep(ctx context.Context, start time.Time, t *workload.Tenure, other *workload.Process, probes int, every time.Duration, sent time.Time) {
 	for range probes {
 		e.MustSleep(ctx, every)
 		intruder, err := other.Acquire(ctx, lockspec.Request{Key: t.Key, Lease: e.LeaseOf(e.Lease), Renew: e.Renewal()})
@@ -114,6 +116,9 @@ func (e *Env) mustKeep(ctx context.Context, start time.Time, t *workload.Tenure,
 			continue
 		}
 		_ = e.Release(ctx, e.keep(intruder))
+		if !sent.IsZero() {
+			e.lapsed(t, sent, fmt.Sprintf("%s was granted the key", intruder.ID))
+		}
 		f := about(t, checker.Renewal, "overtaken", "%s was granted the key of %s, which was renewed and whose process ran", intruder.ID, t.ID)
 		f.Tenures, f.Events = append(f.Tenures, intruder.ID), append(f.Events, intruder.Granted())
 		e.suspect(ctx, start, f)
@@ -234,7 +239,7 @@ func hungRenewal(ctx context.Context, e *Env) {
 	s, granted := e.mustHang(ctx, t)
 	again := e.mustHoldAgain(ctx, p, t, s, granted)
 	start := time.Now()
-	e.mustKeep(ctx, start, again, e.MustProcess(ctx, "n2"), 5, again.Lease/4)
+	e.mustKeep(ctx, start, again, e.MustProcess(ctx, "n2"), 5, again.Lease/4, time.Time{})
 	f := s.by(about(again, checker.Renewal, "lost", "%s, the tenure after one whose renewals had hung, was lost although its process ran", again.ID))
 	if !e.stands(ctx, start, again, f) {
 		e.stop()

@@ -35,7 +35,7 @@ func waitingCases() []Case {
 			Needs: wait, Long: true, Run: onlyOnePolls},
 		{ID: "D09", Group: "waiting", Name: "a local release lets the next local waiter in: at once where there is a queue, else within the poll bound", Level: ClientLevel, Since: "1",
 			Why:   "a queue that moves once a poll interval serves one worker a second; a waiter that misses a release waits for ever",
-			Needs: wait, Bound: "poll", Run: wakesNext},
+			Needs: wait, Bound: "poll", Serial: true, Run: wakesNext},
 		{ID: "D10", Group: "waiting", Name: "waiters that give up take nobody else's place with them", Level: ClientLevel, Since: "1",
 			Why:   "whoever stood behind the one that left is never called",
 			Needs: waitAndCancel, Bound: "poll", Run: leavesQueue},
