@@ -58,7 +58,8 @@ func (c *collector) enter(e *history.Event) {
 // leave ends the tenure of a section, by the event left or by the section's
 // return, whichever comes first. Where no proven clock says when the work
 // ended, it ended no earlier than the last answer that the node computed before
-// it wrote that event.
+// it wrote that event; the reader of the node's lines tells which that was
+// (sent_ns), and where it does not, their order in the history does.
 //
 // Counter-example to taking the arrival: the line lay in the pipe for 50 ms,
 // another was rightly granted the key in between.
@@ -80,8 +81,13 @@ func (c *collector) leave(s *section, e *history.Event) {
 		return
 	}
 	earliest := later(t.Return, c.answered[t.Node])
-	if e.Driver != 0 {
+	switch {
+	case e.Driver != 0:
 		earliest = at(e.Driver)
+	case e.Sent != 0:
+		earliest = later(t.Return, at(e.Sent))
+	case e.Returns(): // it never told
+		earliest = t.Return
 	}
 	t.releases = append(t.releases, call{op: history.Release, invoke: earliest, reply: stamp(e), outcome: lockspec.Unavailable})
 }

@@ -180,6 +180,19 @@ func TestIntervals(t *testing.T) {
 			30 p9 acquire busy key=other node=n1
 			50 p1 left t1
 			55 p1 section ok`, lease, "10-100", "10-20", "10-20"},
+		{"nor sooner than the answer that its driver had written before; what is only recorded before may have come after", `
+			0 p1 section
+			10 p1 entered t1 lease=100
+			20 p9 acquire key=other node=n1
+			30 p9 acquire busy key=other node=n1
+			50 p1 left t1 sent=12
+			55 p1 section ok`, lease, "10-100", "10-12", "10-12"},
+		{"of a driver that never tells of the end nothing is known but the entry", `
+			0 p1 section
+			10 p1 entered t1 lease=100
+			20 p9 acquire key=other node=n1
+			30 p9 acquire busy key=other node=n1
+			55 p1 section t1 ok`, lease, "10-100", "", "10-10"},
 		{"a section with proven stamps", `
 			0 p1 section
 			10 p1 entered t1 lease=100 driver=8

@@ -164,8 +164,9 @@ type Remainder interface {
 // Sectioner is the power of a Client whose lock takes a callback: acquire,
 // work for that long and release in one call. entered is called when the work
 // begins, with the tenure it runs in, and left when it ends; both before
-// Section returns. A lock lost in the work answers ErrLost. The token is the
+// Section returns. Who hears of the end by a message tells left a moment at which
+// the work surely still went on; 0: it ends now. A lock lost in the work answers ErrLost. The token is the
 // tenure's, 0 where there are none.
 type Sectioner interface {
-	Section(ctx context.Context, r Request, work time.Duration, entered func(Lease), left func()) (token int64, err error)
+	Section(ctx context.Context, r Request, work time.Duration, entered func(Lease), left func(after Stamp)) (token int64, err error)
 }

@@ -123,7 +123,7 @@ type Event struct {
 	Effect   string           // "none": an unknown outcome of which the driver is sure that it did nothing
 	Message  string
 	Reason   string // of a loss
-	Sent     int64  // when the winning attempt, or the renewal, was sent; only from a proven clock
+	Sent     int64  // when the winning attempt, or the renewal, was sent; only from a proven clock. Of left: a moment before the work ended
 	Driver   int64  // when the driver raised the event; only from a proven clock
 	Instance int    // which incarnation of the node; 0 and 1: the first
 

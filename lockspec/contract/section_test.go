@@ -22,7 +22,7 @@ type called struct {
 	rename func(string) string
 }
 
-func (c called) Section(ctx context.Context, r lockspec.Request, work time.Duration, entered func(lockspec.Lease), left func()) (int64, error) {
+func (c called) Section(ctx context.Context, r lockspec.Request, work time.Duration, entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error) {
 	if c.rename != nil {
 		r.Key = c.rename(r.Key)
 	}
@@ -37,7 +37,7 @@ func (c called) Section(ctx context.Context, r lockspec.Request, work time.Durat
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	left()
+	left(0)
 	return l.(lockspec.Fenced).Token(), l.Release(context.WithoutCancel(ctx))
 }
 

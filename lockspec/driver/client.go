@@ -57,7 +57,7 @@ func (c *client) usable() error {
 }
 
 // Section runs a section in the driver.
-func (c *client) Section(ctx context.Context, r lockspec.Request, work time.Duration, entered func(lockspec.Lease), left func()) (int64, error) {
+func (c *client) Section(ctx context.Context, r lockspec.Request, work time.Duration, entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error) {
 	if err := c.usable(); err != nil {
 		return 0, err
 	}
@@ -82,8 +82,8 @@ func (c *client) Section(ctx context.Context, r lockspec.Request, work time.Dura
 		select {
 		case l := <-k.entered:
 			entered(l.fenced())
-		case <-k.left:
-			left()
+		case after := <-k.left:
+			left(after)
 		case e := <-ended:
 			k.rest(entered, left)
 			return int64(e.Token), e.err
@@ -92,15 +92,15 @@ func (c *client) Section(ctx context.Context, r lockspec.Request, work time.Dura
 }
 
 // rest delivers what came before the reply and was not looked at yet.
-func (k *call) rest(entered func(lockspec.Lease), left func()) {
+func (k *call) rest(entered func(lockspec.Lease), left func(lockspec.Stamp)) {
 	select {
 	case l := <-k.entered:
 		entered(l.fenced())
 	default:
 	}
 	select {
-	case <-k.left:
-		left()
+	case after := <-k.left:
+		left(after)
 	default:
 	}
 }

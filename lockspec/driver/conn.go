@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockcheck/lockcheck/fakeclock"
 	"github.com/lockcheck/lockcheck/lockspec"
 )
 
@@ -30,6 +31,8 @@ type conn struct {
 	leases map[string]*lease
 	over   []string // ids of leases that were released, oldest first
 	gone   error    // why the driver is gone
+
+	answered lockspec.Stamp // when the latest request that has its reply was sent; 0 where stamps are no readings of the machine's clock
 }
 
 // call is a request without a reply.
@@ -41,7 +44,7 @@ type call struct {
 	late    func(lockspec.Late) // is told of a reply that nobody waits for; nil: it is dealt with here
 
 	entered chan *lease // of a section; each takes one
-	left    chan struct{}
+	left    chan lockspec.Stamp
 	inside  bool // entered came
 }
 
@@ -61,7 +64,7 @@ func newConn(n *Node, in io.Writer) *conn {
 func (c *conn) send(q Request) (*call, error) {
 	k := &call{Request: q, replied: make(chan reply, 1), waiting: true}
 	if q.Op == opSection {
-		k.entered, k.left = make(chan *lease, 1), make(chan struct{}, 1)
+		k.entered, k.left = make(chan *lease, 1), make(chan lockspec.Stamp, 1)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,6 +179,9 @@ func (c *conn) reply(r *Reply, at lockspec.Stamp, unread error) {
 	k := c.calls[r.ID]
 	delete(c.calls, r.ID)
 	last := c.lastID
+	if _, ok := fakeclock.Monotonic(); ok && k != nil {
+		c.answered = max(c.answered, k.sent)
+	}
 	c.mu.Unlock()
 	switch {
 	case k == nil && r.ID >= 1 && r.ID <= last:

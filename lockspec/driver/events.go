@@ -116,7 +116,13 @@ func (l *lease) renewed(e *Event, at lockspec.Stamp) {
 	l.renewals.put(r, l.conn.done)
 }
 
-// sectioned takes entered and left.
+// sectioned takes entered and left. What the driver wrote before left it wrote
+// before the work had ended, and it is here, where lines have their order, that
+// this is known.
+//
+// Counter-example to looking at what was answered once left is recorded: that
+// goroutine had to wait, another recorded an answer that came after, and the
+// next holder had been granted the key in between.
 func (c *conn) sectioned(e *Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +132,7 @@ func (c *conn) sectioned(e *Event) {
 		go c.node.note("%s of lease %q fits no open section, or more than one; let it carry \"request\", the section's id", e.Event, e.Lease)
 	case e.Event == eventLeft && k.inside:
 		select {
-		case k.left <- struct{}{}:
+		case k.left <- c.answered:
 		default:
 		}
 	case e.Event == eventEntered && !k.inside:

@@ -71,11 +71,11 @@ func (s *callback) entered(l lockspec.Lease) {
 	}
 }
 
-func (s *callback) left() {
+func (s *callback) left(after lockspec.Stamp) {
 	if t := s.tenure; t != nil {
 		t.record(func() {
 			e := t.event(history.Left)
-			e.Type = history.Happen
+			e.Type, e.Sent = history.Happen, t.process.scene.run.Recorder.At(after)
 			t.process.scene.Record(&e)
 		})
 	}

@@ -15,44 +15,44 @@ import (
 // sectioner is a client that takes a callback.
 type sectioner struct {
 	toy
-	section func(entered func(lockspec.Lease), left func()) (int64, error)
+	section func(entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error)
 }
 
-func (c *sectioner) Section(_ context.Context, _ lockspec.Request, _ time.Duration, entered func(lockspec.Lease), left func()) (int64, error) {
+func (c *sectioner) Section(_ context.Context, _ lockspec.Request, _ time.Duration, entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error) {
 	return c.section(entered, left)
 }
 
 func TestSection(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		section func(entered func(lockspec.Lease), left func()) (int64, error)
+		section func(entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error)
 		want    []string
 		finds   string
 	}{
-		{"whole", func(entered func(lockspec.Lease), left func()) (int64, error) {
+		{"whole", func(entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error) {
 			entered(newToyLease(7))
-			left()
+			left(0)
 			return 7, nil
 		}, []string{"invoke section", "event entered", "event left", "ok section"}, ""},
-		{"busy", func(func(lockspec.Lease), func()) (int64, error) { return 0, lockspec.ErrBusy },
+		{"busy", func(func(lockspec.Lease), func(lockspec.Stamp)) (int64, error) { return 0, lockspec.ErrBusy },
 			[]string{"invoke section", "fail section busy"}, ""},
-		{"lost in its work", func(entered func(lockspec.Lease), left func()) (int64, error) {
+		{"lost in its work", func(entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error) {
 			l := newToyLease(7)
 			entered(l)
 			close(l.lost)
-			left()
+			left(0)
 			return 7, lockspec.ErrLost
 		}, []string{"invoke section", "event entered", "event lost", "event left", "fail section lost"}, ""},
-		{"given up in its work", func(entered func(lockspec.Lease), left func()) (int64, error) {
+		{"given up in its work", func(entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error) {
 			entered(newToyLease(7))
 			return 0, lockspec.ErrUnavailable
 		}, []string{"invoke section", "event entered", "info section unavailable"}, ""},
-		{"another token", func(entered func(lockspec.Lease), left func()) (int64, error) {
+		{"another token", func(entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error) {
 			entered(newToyLease(7))
-			left()
+			left(0)
 			return 8, nil
 		}, []string{"invoke section", "event entered", "event left", "ok section"}, "token-changed"},
-		{"never entered", func(func(lockspec.Lease), func()) (int64, error) { return 0, nil },
+		{"never entered", func(func(lockspec.Lease), func(lockspec.Stamp)) (int64, error) { return 0, nil },
 			[]string{"invoke section", "ok section"}, "section-unseen"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -92,9 +92,9 @@ func TestNoSection(t *testing.T) {
 func TestSectionsOverlap(t *testing.T) {
 	s := newStage(t, nil)
 	other, witness := s.NewProcess("n2", &toy{acquire: grant(newToyLease(2))}, nil), s.NewProcess("n1", &toy{acquire: refuse(lockspec.ErrBusy)}, nil)
-	p := s.NewProcess("n1", &sectioner{section: func(entered func(lockspec.Lease), left func()) (int64, error) {
+	p := s.NewProcess("n1", &sectioner{section: func(entered func(lockspec.Lease), left func(lockspec.Stamp)) (int64, error) {
 		entered(newToyLease(1))
-		left()
+		left(0)
 		return 1, nil
 	}}, nil)
 	_, _ = p.SectionWith(t.Context(), ask, 0, func(*Tenure) {
