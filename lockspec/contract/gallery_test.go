@@ -61,7 +61,7 @@ func some(l broken.Lock) (ids []string) {
 func catch(t *testing.T, l broken.Lock, wanted []broken.Finding, ids []string) (missed []broken.Finding, extra []string) {
 	t.Helper()
 	lab := newLab(t, fault{backend: l.Backend, client: l.Client, misdirected: refusing{}})
-	r, err := contract.Check(t.Context(), lab, &contract.Options{Lease: labLease, Seed: 1,
+	r, err := contract.Check(t.Context(), lab, &contract.Options{Lease: labLease, Seed: 1, Workers: labWorkers,
 		Only: func(c *contract.Case) bool { return len(ids) == 0 || slices.Contains(ids, c.ID) }})
 	if err != nil {
 		t.Fatal(err)

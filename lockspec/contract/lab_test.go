@@ -51,6 +51,10 @@ type lab struct {
 
 const labLease = 300 * time.Millisecond
 
+// labWorkers is how many cases a test runs at a time: several tests do so beside
+// each other, with the race detector and leases that are short for it.
+const labWorkers = 4
+
 func newLab(t testing.TB, f fault) *lab {
 	t.Helper()
 	data, admin, err := memory.Listen()
@@ -171,7 +175,7 @@ func (l *lab) Seed(ctx context.Context, key, owner string, lease time.Duration) 
 
 // check runs some cases of the contract against the harness.
 func check(t testing.TB, h contract.Harness, ids ...string) (*result.Report, error) {
-	return contract.Check(t.Context(), h, &contract.Options{Lease: labLease, Seed: 1,
+	return contract.Check(t.Context(), h, &contract.Options{Lease: labLease, Seed: 1, Workers: labWorkers,
 		Only: func(c *contract.Case) bool { return slices.Contains(ids, c.ID) }})
 }
 
