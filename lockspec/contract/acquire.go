@@ -120,7 +120,7 @@ func differentKeys(ctx context.Context, e *Env) {
 	var held []*workload.Tenure
 	for i := range 4 {
 		for _, p := range []*workload.Process{one, other} {
-			held = append(held, e.MustAcquire(ctx, p, e.ask(fmt.Sprintf("k%d-%s", i, p.Node), e.Renewal())))
+			held = append(held, e.MustAcquire(ctx, p, e.askFor(fmt.Sprintf("k%d-%s", i, p.Node), 2*e.Lease)))
 		}
 	}
 	for _, t := range held {

@@ -190,7 +190,7 @@ func tokensOfLookAlikes(ctx context.Context, e *Env) {
 	for range 2 {
 		var held []*workload.Tenure
 		for _, key := range lookAlikes {
-			t, err := p.Acquire(ctx, e.ask(key, e.Renewal()))
+			t, err := p.Acquire(ctx, e.askFor(key, 4*e.Lease))
 			if lockspec.OutcomeOf(err) == lockspec.InvalidKey {
 				continue // a key that is refused is mapped to no other
 			}

@@ -94,7 +94,7 @@ func (e *Env) distinct(ctx context.Context, keys []string, refusable bool) {
 		if limit := e.Description.Bounds.KeyMax; limit > 0 && len(e.Key(key)) > limit {
 			continue
 		}
-		t, err := p.Acquire(ctx, e.ask(key, e.Renewal()))
+		t, err := p.Acquire(ctx, e.askFor(key, 4*e.Lease)) // each pair of keys costs a call
 		switch o := lockspec.OutcomeOf(err); {
 		case o == lockspec.OK:
 			held, names = append(held, e.keep(t)), append(names, key)
