@@ -72,12 +72,19 @@ func (f *faults) strike(m message) *rule {
 		if r.times > 0 {
 			r.times--
 		}
-		if !closed(r.struck) {
-			close(r.struck)
-		}
 		return r
 	}
 	return nil
+}
+
+// hit tells whoever awaits the rule that it has struck: a request that it lets
+// through has taken effect by then.
+func (f *faults) hit(r *rule) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !closed(r.struck) {
+		close(r.struck)
+	}
 }
 
 func (f *faults) find(id int64) *rule {
@@ -161,9 +168,12 @@ func (s *server) data(ctx context.Context, m message, reply func(message)) {
 		reply(s.apply(m))
 		return
 	}
+	var answer message
+	if r.fault == DropReply || r.fault == HoldReply {
+		answer = s.apply(m)
+	}
+	s.faults.hit(r)
 	switch r.fault {
-	case DropReply:
-		s.apply(m)
 	case HoldRequest:
 		s.working.Go(func() {
 			if wait(ctx, r.lifted) {
@@ -171,7 +181,6 @@ func (s *server) data(ctx context.Context, m message, reply func(message)) {
 			}
 		})
 	case HoldReply:
-		answer := s.apply(m)
 		s.working.Go(func() {
 			if wait(ctx, r.lifted) {
 				reply(answer)

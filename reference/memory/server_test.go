@@ -16,15 +16,19 @@ import (
 )
 
 // served is a server that lives as long as the test.
-func served(t testing.TB) (addr string, admin Admin) {
+func served(t testing.TB, store ...*Store) (addr string, admin Admin) {
 	t.Helper()
 	data, adm, err := Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
+	var opts Options
+	if len(store) > 0 {
+		opts.Store = store[0]
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, data, adm, nil) }()
+	go func() { ended <- Serve(ctx, data, adm, &opts) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -129,6 +133,32 @@ func TestLostAcquireReply(t *testing.T) {
 	check(t, l.Release(ctx), nil)
 	if held := must[[]State](t)(admin.Inspect(ctx, "k")); held != nil {
 		t.Errorf("left: %+v", held)
+	}
+}
+
+// TestReplyFaultStrikesAfterItsRequest: nobody is told that a reply is lost or
+// held before the request has taken effect. (A key that had been released was
+// still busy for whoever was told, and a right lock accused of it.)
+func TestReplyFaultStrikesAfterItsRequest(t *testing.T) {
+	store := New(nil)
+	addr, admin := served(t, store)
+	ctx := limited(t)
+	b := Dial(addr, nil)
+	defer b.Close()
+	for _, fault := range []Fault{DropReply, HoldReply} {
+		id := must[int64](t)(admin.Inject(ctx, fault, Match{"acquire", string(fault)}, 1))
+		store.mu.Lock() // nothing takes effect
+		short, cancel := context.WithCancel(ctx)
+		var asked sync.WaitGroup
+		asked.Go(func() { _, _ = b.Attempt(short, reference.Claim{Key: string(fault), Owner: "o", Lease: time.Minute}) })
+		check(t, admin.Await(ctx, id, 100*time.Millisecond), lockspec.ErrTimeout)
+		store.mu.Unlock()
+		check(t, admin.Await(ctx, id, 10*time.Second), nil)
+		if held := store.Inspect(string(fault)); len(held) != 1 {
+			t.Errorf("%s of an acquire: held %+v", fault, held)
+		}
+		cancel()
+		asked.Wait()
 	}
 }
 
