@@ -92,8 +92,12 @@ func (n *Node) tell() time.Duration {
 
 func (n *Node) slot() time.Duration {
 	now := n.w.now()
-	n.out = max(n.out+1, now+n.w.pipe())
-	return n.out - now
+	d := max(n.out+1-now, n.w.pipe())
+	if d > 0 {
+		d = n.w.apart(d)
+	}
+	n.out = now + d
+	return d
 }
 
 // Acquire implements lockspec.Client.
@@ -206,7 +210,7 @@ func (n *Node) signal() {
 
 // flushSoon flushes when the lock has had the time to take in what it just
 // heard.
-func (n *Node) flushSoon() { time.AfterFunc(n.w.draw(1, 2*time.Microsecond), n.flush) }
+func (n *Node) flushSoon() { time.AfterFunc(n.w.apart(n.w.draw(1, 2*time.Microsecond)), n.flush) }
 
 // signal puts what the lease has raised into the node's stream, with the
 // world's mutex held. Each signal is told once.

@@ -188,7 +188,7 @@ func (m *message) heard() {
 	case m.q.Op == Renew:
 		m.n.flushSoon()
 	case m.reply.Outcome == lockspec.Busy && m.n.queues.Load() > 0 && w.plan.pending > 0:
-		time.AfterFunc(w.draw(time.Millisecond, 30*time.Millisecond), func() {
+		time.AfterFunc(w.apart(w.draw(time.Millisecond, 30*time.Millisecond)), func() {
 			if m.n.queues.Load() > 0 {
 				m.n.reach(place{inQueue, 0}, nil)
 			}

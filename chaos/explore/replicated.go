@@ -37,7 +37,7 @@ func (s *replicated) Handle(_ int, q Request) (Reply, bool) {
 func (s *replicated) replicate() {
 	state, life := s.primary, s.life
 	state.keys = maps.Clone(s.primary.keys)
-	time.AfterFunc(s.w.draw(time.Millisecond, 30*time.Millisecond), func() {
+	time.AfterFunc(s.w.apart(s.w.draw(time.Millisecond, 30*time.Millisecond)), func() {
 		s.w.mu.Lock()
 		defer s.w.mu.Unlock()
 		if life == s.life && state.version > s.replica.version {

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,9 +15,9 @@ import (
 // time is its time. It is safe for concurrent use.
 //
 // No two things of a world happen at one moment: every delay is drawn to the
-// nanosecond, and what one event sets free goes on one after the other. That
-// is what makes a world repeat itself: the runtime orders what is due at the
-// same time as it likes.
+// nanosecond and kept apart from those under way, and what one event sets free
+// goes on one after the other. That is what makes a world repeat itself: the
+// runtime orders what is due at the same time as it likes.
 type World struct {
 	Seed uint64
 
@@ -26,8 +27,9 @@ type World struct {
 	over    chan struct{} // closed when the world ends: every call returns
 
 	mu    sync.Mutex
-	rng   *rand.Rand // of moments
-	doors []*gate    // of the servers; closed while one answers nobody
+	rng   *rand.Rand      // of moments
+	due   []time.Duration // moments of the world that were given and have not come
+	doors []*gate         // of the servers; closed while one answers nobody
 	nodes map[string]*Node
 	all   []*Node        // of every life
 	lives map[string]int // incarnations so far
@@ -60,7 +62,21 @@ func (w *World) now() time.Duration { return time.Since(w.began) }
 func (w *World) moment(from, upto time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.draw(from, upto)
+	return w.apart(w.draw(from, upto))
+}
+
+// apart gives a delay an end of its own, later where something else was given
+// that moment: five answers of a quorum, each drawn among a million nanoseconds,
+// met once in some thousand schedules.
+func (w *World) apart(d time.Duration) time.Duration {
+	now := w.now()
+	w.due = slices.DeleteFunc(w.due, func(at time.Duration) bool { return at <= now })
+	at := now + d
+	for slices.Contains(w.due, at) {
+		at++
+	}
+	w.due = append(w.due, at)
+	return at - now
 }
 
 func (w *World) draw(from, upto time.Duration) time.Duration {
@@ -136,7 +152,7 @@ func (w *World) delay() time.Duration {
 	if w.network.slow > 0 && w.rng.IntN(w.network.slow) == 0 {
 		d *= slowly
 	}
-	return d
+	return w.apart(d)
 }
 
 // gate is a way that can be closed. What comes to a closed one waits, and goes
@@ -156,6 +172,7 @@ func (g *gate) open() {
 	after := time.Duration(0)
 	for _, c := range g.waiting {
 		after += g.w.draw(1, 10*time.Microsecond)
+		after = g.w.apart(after)
 		time.AfterFunc(after, func() { close(c) })
 	}
 	g.waiting = nil
