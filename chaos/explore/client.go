@@ -69,7 +69,7 @@ func sleep(d time.Duration) {
 func (n *Node) pipe() time.Duration {
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
-	return n.w.pipe()
+	return n.w.apart(n.w.pipe())
 }
 
 // pipe is how long something takes between the harness and a node: half of the
@@ -92,10 +92,7 @@ func (n *Node) tell() time.Duration {
 
 func (n *Node) slot() time.Duration {
 	now := n.w.now()
-	d := max(n.out+1-now, n.w.pipe())
-	if d > 0 {
-		d = n.w.apart(d)
-	}
+	d := n.w.apart(max(n.out+1-now, n.w.pipe()))
 	n.out = now + d
 	return d
 }
@@ -322,7 +319,7 @@ func (l *lease) Work(ctx context.Context, work time.Duration) (token int64, err 
 
 // work lets time go by on the node, with a place for a fault at a drawn point.
 func (n *Node) work(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
+	t := time.NewTimer(n.w.spaced(d))
 	defer t.Stop()
 	if n.w.plan.awaits(n.Name, inWork) {
 		into := n.w.moment(0, d)

@@ -38,7 +38,7 @@ func (c *contender) run(ctx context.Context, turns int) {
 }
 
 func (c *contender) sleep(ctx context.Context, least, most time.Duration) {
-	_ = workload.Sleep(ctx, least+time.Duration(c.rng.Int64N(int64(most-least)+1)))
+	_ = workload.Sleep(ctx, c.r.world.spaced(least+time.Duration(c.rng.Int64N(int64(most-least)+1))))
 }
 
 // odds is true once in n times.

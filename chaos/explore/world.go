@@ -65,10 +65,20 @@ func (w *World) moment(from, upto time.Duration) time.Duration {
 	return w.apart(w.draw(from, upto))
 }
 
+// spaced is a time with an end that nothing else happens to share.
+func (w *World) spaced(d time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.apart(d)
+}
+
 // apart gives a delay an end of its own, later where something else was given
 // that moment: five answers of a quorum, each drawn among a million nanoseconds,
-// met once in some thousand schedules.
+// met once in some thousand schedules. What is due now is no delay.
 func (w *World) apart(d time.Duration) time.Duration {
+	if d <= 0 {
+		return d
+	}
 	now := w.now()
 	w.due = slices.DeleteFunc(w.due, func(at time.Duration) bool { return at <= now })
 	at := now + d
