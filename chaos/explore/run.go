@@ -98,7 +98,7 @@ func play(h *Harness, o *Options, out *Outcome) {
 		w.doors = append(w.doors, &gate{w: w})
 	}
 	r.world, r.desc = w, h.Describe(r.plan.lease)
-	r.desc.Bounds.Tolerates = max(0, r.desc.Bounds.Tolerates-w.network.slowest())
+	r.desc.Bounds = w.network.bounds(r.desc.Bounds)
 	r.judged(out)
 	out.Virtual = w.now()
 	w.end()

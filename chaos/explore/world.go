@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockcheck/lockcheck/checker/history"
 	"github.com/lockcheck/lockcheck/fakeclock"
+	"github.com/lockcheck/lockcheck/lockspec"
 )
 
 // World is one simulated run: nodes, the network between them and a service,
@@ -143,8 +144,21 @@ type network struct {
 	slow        int // one message of that many takes five times as long; 0: none
 }
 
-// slowest is how long a request and its reply may take that nothing strikes: a
-// lock bears outages beside it, and does not know how slow its world is.
+// bounds are what a lock promises in a world so slow, which it does not know: it
+// bears outages beside that, and hears of its loss when a renewal is answered.
+//
+// Counter-example to leaving its bound of loss alone: a restarted service answers
+// a renewal whose request and whose reply are both slow, after 139 ms, where the
+// engine allows its timers, which are exact here, 100.
+func (n network) bounds(b lockspec.Bounds) lockspec.Bounds {
+	b.Tolerates = max(0, b.Tolerates-n.slowest())
+	if b.Loss > 0 {
+		b.Loss = max(b.Loss, n.slowest()+2*pipeMost)
+	}
+	return b
+}
+
+// slowest is how long a request and its reply may take that nothing strikes.
 func (n network) slowest() time.Duration {
 	if n.slow > 0 {
 		return 2 * slowly * n.most

@@ -64,3 +64,18 @@ func TestApart(t *testing.T) {
 		}
 	})
 }
+
+// TestBounds: a lock is held to what it can do in a world so slow.
+func TestWorldBounds(t *testing.T) {
+	slow := network{least: time.Millisecond, most: 15 * time.Millisecond, slow: 20}
+	b := lockspec.Bounds{Loss: 100 * time.Millisecond, Tolerates: 200 * time.Millisecond}
+	if got := slow.bounds(b); got.Loss <= 150*time.Millisecond || got.Loss > 151*time.Millisecond || got.Tolerates != 50*time.Millisecond {
+		t.Errorf("in a slow world: loss %v, tolerates %v", got.Loss, got.Tolerates)
+	}
+	if got := (network{least: 1, most: time.Millisecond}).bounds(b); got.Loss != b.Loss {
+		t.Errorf("in a fast world: loss %v", got.Loss)
+	}
+	if got := slow.bounds(lockspec.Bounds{}); got.Loss != 0 {
+		t.Errorf("no bound became %v", got.Loss)
+	}
+}
