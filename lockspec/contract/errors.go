@@ -175,6 +175,7 @@ func (e *Env) refused(ctx context.Context, p *workload.Process, what Misdirectio
 	}
 	wait, cancel := context.WithTimeout(ctx, 2*e.Lease+2*time.Second)
 	defer cancel()
+	asked := time.Now()
 	t, err := p.Acquire(wait, r)
 	f := checker.Finding{Kind: checker.Contract, Rule: "misconfigured", Key: r.Key}
 	switch {
@@ -184,7 +185,7 @@ func (e *Env) refused(ctx context.Context, p *workload.Process, what Misdirectio
 		e.accuse(f)
 	case wait.Err() != nil && ctx.Err() == nil:
 		f.Rule, f.Message = "endless-retry", "a client "+string(what)+" was still trying when its time was up; no retry can help it"
-		e.accuse(f)
+		e.suspect(ctx, asked, f) // a service that answers nobody says nothing of it
 	default:
 		e.Expect("acquire by a client "+string(what), err, right...)
 	}

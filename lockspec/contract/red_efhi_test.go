@@ -215,3 +215,29 @@ func TestReferenceKeepsEFHI(t *testing.T) {
 		again = left
 	}
 }
+
+// silent is a lab whose service takes its time for every sign of life.
+type silent struct{ *lab }
+
+// Ping implements contract.Pinger.
+func (silent) Ping(ctx context.Context) error {
+	select {
+	case <-time.After(100 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestSilentServiceAccusesNobody: a PostgreSQL that answered nobody for three
+// seconds had a client accused of trying for ever.
+func TestSilentServiceAccusesNobody(t *testing.T) {
+	t.Parallel()
+	r, err := check(t, silent{newLab(t, fault{misdirected: endless{}})}, "H05")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := caseOf(t, r, "H05"); c.Status != result.Inconclusive {
+		t.Errorf("H05 is %s: %s", c.Status, c.Reason)
+	}
+}
