@@ -101,23 +101,13 @@ func (b *Backend) attemptFenced(ctx context.Context, server *goredis.Conn, c ref
 	return token, b.busy(err)
 }
 
-// attemptPlain is SET NX, and where that sets nothing the same with GET, which
-// answers who holds the key: so a grant whose reply was lost is known for the
-// caller's own, and its lease starts anew; and a key of another type is an error
-// that says so. GET at once would do it all in one call, but the client takes
-// the nil with which that grants a key for an error, at a tenth of the cost of a
-// lock that is free.
+// attemptPlain is SET NX. With GET it answers who holds the key instead of
+// nothing, so that a grant whose reply was lost is known for the caller's own.
+// Its lease then starts anew.
 func (b *Backend) attemptPlain(ctx context.Context, server *goredis.Conn, c reference.Claim) (int64, error) {
 	if s := b.server.Load(); s == nil || !s.SetNXGet || b.opts.Wait > 0 {
 		_, err := b.run(ctx, server, acquirePlainScript, []string{b.opts.lockKey(c.Key)}, c.Owner, millis(c.Lease))
 		return 0, b.busy(err)
-	}
-	granted, err := server.SetNX(ctx, b.opts.lockKey(c.Key), c.Owner, time.Duration(millis(c.Lease))*time.Millisecond).Result()
-	switch {
-	case err != nil:
-		return 0, b.translate(err)
-	case granted:
-		return 0, nil
 	}
 	holder, err := server.Do(ctx, "SET", b.opts.lockKey(c.Key), c.Owner, "NX", "GET", "PX", millis(c.Lease)).Text()
 	switch {
