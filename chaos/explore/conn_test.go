@@ -27,7 +27,7 @@ func (*echo) Serve(_ int, c net.Conn) {
 // inWorld gives a test a node of a world with the echo, which the step strikes.
 func inWorld(t *testing.T, steps []*step, body func(t *testing.T, w *World, n *Node)) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &plan{network: network{time.Millisecond, 2 * time.Millisecond, 0}, open: true, steps: steps, pending: len(steps),
+		p := &plan{network: network{least: time.Millisecond, most: 2 * time.Millisecond}, open: true, steps: steps, pending: len(steps),
 			seen: make([][len(allPhases) * legs]uint16, 1)}
 		w := newWorld(1, p)
 		w.service = &echo{leaseServer{w: w}}

@@ -29,7 +29,7 @@ func Contract(t *testing.T, h *Harness, opts *contract.Options) (report *result.
 		if o.Lease == 0 {
 			o.Lease = 500 * time.Millisecond
 		}
-		w := newWorld(uint64(o.Seed), &plan{network: network{50 * time.Microsecond, time.Millisecond, 0}, lease: o.Lease, open: true, proven: true})
+		w := newWorld(uint64(o.Seed), &plan{network: network{least: 50 * time.Microsecond, most: time.Millisecond}, lease: o.Lease, open: true, proven: true})
 		w.service = h.service(w)
 		for range w.service.Servers() {
 			w.doors = append(w.doors, &gate{w: w})

@@ -117,10 +117,10 @@ func draw(seed uint64, size Size, from choice) *plan {
 	p := &plan{seen: make([][len(allPhases) * legs]uint16, size.Nodes), proven: rng.IntN(2) == 0}
 	p.lease = time.Duration(300+rng.IntN(700))*time.Millisecond + time.Duration(rng.IntN(1e6))
 	p.network = [...]network{
-		{50 * time.Microsecond, time.Millisecond, 0},
-		{50 * time.Microsecond, 2 * time.Millisecond, 10},
-		{time.Millisecond, 15 * time.Millisecond, 20},
-	}[rng.IntN(3)]
+		{least: 50 * time.Microsecond, most: time.Millisecond},
+		{least: 50 * time.Microsecond, most: 2 * time.Millisecond, slow: 10},
+		{least: time.Millisecond, most: 15 * time.Millisecond, slow: 20},
+	}[rng.IntN(3)].within(p.lease)
 	for range min(size.Steps, [...]int{0, 0, 1, 1, 1, 1, 2, 2, 2, 3}[rng.IntN(10)]) {
 		p.steps = append(p.steps, p.drawStep(rng, size, from))
 	}

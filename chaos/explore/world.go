@@ -141,7 +141,20 @@ func (c clock) Stamp() int64 { return int64(c.w.now()) + 1 }
 // network is how fast messages travel, one way.
 type network struct {
 	least, most time.Duration
-	slow        int // one message of that many takes five times as long; 0: none
+	slow        int           // one message of that many takes five times as long; 0: none
+	late        time.Duration // but no longer than that
+}
+
+// within is the network in a world of such leases: a slow message takes at most
+// a tenth of one, so that what a lock bears, a fourth, bears each exchange.
+//
+// Counter-example to leaving slow messages as slow as they are: an engine on a
+// lease of 314 ms renewed twice in vain, because both answers took longer than
+// the 71 ms that it gives a renewal before the next, and had 23 ms left for the
+// third. It lost the lease, rightly, and nothing had struck it.
+func (n network) within(lease time.Duration) network {
+	n.late = min(slowly*n.most, lease/10)
+	return n
 }
 
 // bounds are what a lock promises in a world so slow, which it does not know: it
@@ -161,7 +174,7 @@ func (n network) bounds(b lockspec.Bounds) lockspec.Bounds {
 // slowest is how long a request and its reply may take that nothing strikes.
 func (n network) slowest() time.Duration {
 	if n.slow > 0 {
-		return 2 * slowly * n.most
+		return 2 * max(n.most, n.late)
 	}
 	return 2 * n.most
 }
@@ -174,7 +187,7 @@ func (w *World) delay() time.Duration {
 	defer w.mu.Unlock()
 	d := w.draw(w.network.least, w.network.most)
 	if w.network.slow > 0 && w.rng.IntN(w.network.slow) == 0 {
-		d *= slowly
+		d = max(d, min(d*slowly, w.network.late))
 	}
 	return w.apart(d)
 }

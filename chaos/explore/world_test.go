@@ -47,7 +47,7 @@ func TestRepeat(t *testing.T) {
 // quorum two of five did not, and the runtime took either first.
 func TestApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(1, &plan{network: network{least: 1, most: 50, slow: 3}})
+		w := newWorld(1, &plan{network: network{least: 1, most: 50, slow: 3}.within(time.Second)})
 		for range 20 {
 			ends := map[time.Duration]bool{}
 			for range 100 {
@@ -67,7 +67,7 @@ func TestApart(t *testing.T) {
 
 // TestBounds: a lock is held to what it can do in a world so slow.
 func TestWorldBounds(t *testing.T) {
-	slow := network{least: time.Millisecond, most: 15 * time.Millisecond, slow: 20}
+	slow := network{least: time.Millisecond, most: 15 * time.Millisecond, slow: 20}.within(time.Second)
 	b := lockspec.Bounds{Loss: 100 * time.Millisecond, Tolerates: 200 * time.Millisecond}
 	if got := slow.bounds(b); got.Loss <= 150*time.Millisecond || got.Loss > 151*time.Millisecond || got.Tolerates != 50*time.Millisecond {
 		t.Errorf("in a slow world: loss %v, tolerates %v", got.Loss, got.Tolerates)
@@ -78,4 +78,31 @@ func TestWorldBounds(t *testing.T) {
 	if got := slow.bounds(lockspec.Bounds{}); got.Loss != 0 {
 		t.Errorf("no bound became %v", got.Loss)
 	}
+}
+
+// TestSlowMessages: what nothing strikes takes less than the fourth of a lease
+// that a lock bears, in the fast worlds and in the slow ones.
+func TestSlowMessages(t *testing.T) {
+	slowed := 0
+	for seed := range uint64(2000) {
+		p := draw(seed, Size{Nodes: 2, Tenures: 2}, choice{})
+		if p.network.slowest() >= p.lease*9/10/4 {
+			t.Errorf("seed %d: an exchange may take %s of a lease of %s", seed, p.network.slowest(), p.lease)
+		}
+		if p.network.late > p.network.most {
+			slowed++
+		}
+	}
+	if slowed == 0 {
+		t.Error("no world has slow messages")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := network{least: time.Millisecond, most: 2 * time.Millisecond, slow: 1}.within(30 * time.Millisecond)
+		w := newWorld(1, &plan{network: n})
+		for range 100 {
+			if d := w.delay(); d > 4*time.Millisecond {
+				t.Fatalf("a message takes %s", d)
+			}
+		}
+	})
 }
