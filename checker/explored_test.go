@@ -15,6 +15,7 @@ func TestExplored(t *testing.T) {
 	holds := head(lockspec.Leased, "pause", "hold-check=proven", "loss=50")
 	session := head(lockspec.Session, "restart", "partition", "loss-signal=proven", "loss=50", "takeover=100")
 	bound := head(lockspec.Leased, "server-clock", "takeover=50")
+	replica := head(lockspec.ReplicatedLease, "failover", "takeover=50")
 	votes := head(lockspec.ReplicatedLease, "suspend", "server-clock", "auto-renew=proven", "loss-signal=proven", "hold-check=proven",
 		"owner-checked=proven", "loss=50", "every=33")
 	restarts := head(lockspec.ReplicatedLease, "restart", "auto-renew=proven", "loss-signal=proven", "hold-check=proven", "loss=5", "every=10")
@@ -44,6 +45,15 @@ func TestExplored(t *testing.T) {
 		{"which may not be for the successor's lease when nothing was on its way twice", bound, killed + cutLine(succeeds, "duplicate") + `
 			200 p3 acquire
 			201 p3 acquire busy`, "fail contract/unexplained-busy"},
+		{"a replica took over that had not heard of the successor's release", replica, returns + `
+			200 p2 acquire
+			201 p2 acquire busy`, "pass"},
+		{"whose lease it keeps, and no more", replica, returns + `
+			340 p2 acquire
+			341 p2 acquire busy`, "fail liveness/takeover"},
+		{"and without it a release is one", replica, cutLine(returns, "failover") + `
+			200 p2 acquire
+			201 p2 acquire busy`, "fail liveness/takeover contract/unexplained-busy"},
 		{"once", bound, killed + `
 			100 fault f2 elect service start
 			100 fault f2 elect service landed
@@ -322,4 +332,20 @@ const outrun = `
 	61 p2 held t2 ok
 	70 p2 release t2
 	71 p2 release t2 ok
+`
+
+// returns: a waiter is granted what a dead holder left, and has given it back
+// when a replica takes over.
+const returns = `
+	0   p1 acquire
+	5   p1 acquire ok t1 lease=100
+	10  p3 acquire
+	20  fault f1 kill n1 start
+	21  fault f1 kill n1 end
+	150 p3 acquire ok t2 lease=100
+	173 p3 release t2
+	174 p3 release t2 ok
+	175 fault f2 failover service start
+	175 fault f2 failover service landed
+	176 fault f2 failover service end
 `

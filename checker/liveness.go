@@ -115,14 +115,35 @@ func (r *record) rivalsExplain(a *attempt, attempts []*attempt) bool {
 }
 
 // othersHold says whether another tenure of the key may have held during the
-// attempt.
+// attempt, as the service knows it that answered.
+//
+// Counter-example to taking the ok to a release for the end of it: a replica has
+// heard of the grant and not of the release, which was answered a millisecond
+// before it took over. It keeps the key for the lease that it knows of.
 func (r *record) othersHold(group []*Tenure, i *Tenure, a *attempt) bool {
 	for _, j := range group {
-		if j != i && !a.reply.before(j.Invoke) && !r.latestEnd(j).before(a.invoke) {
+		if j == i || a.reply.before(j.Invoke) {
+			continue
+		}
+		end := r.latestEnd(j)
+		if end != never && r.knowsLess(j, a) {
+			landed, lease := r.latestLanding(j)
+			end = later(end, landed.plus(lease+r.header.Bounds.Takeover+r.eps(lease)))
+		}
+		if !end.before(a.invoke) {
 			return true
 		}
 	}
 	return false
+}
+
+// knowsLess says whether the service that answered the attempt may be another
+// than the one that answered the last of what the tenure asked, and know less.
+func (r *record) knowsLess(t *Tenure, a *attempt) bool {
+	return slices.ContainsFunc(r.faults, func(f *Fault) bool {
+		return (f.Hazard == lockspec.Failover || f.Hazard == lockspec.Restart) && f.Landed && f.strikes(t) &&
+			f.Start.before(a.reply) && t.Invoke.before(f.Start)
+	})
 }
 
 // latestLanding is the latest moment from which the tenure's last lease may
