@@ -1,7 +1,10 @@
 package toxiproxy
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
 	"github.com/Shopify/toxiproxy/v2/toxics"
@@ -22,6 +25,11 @@ type gate struct {
 	opened chan struct{} // closed when it is open
 
 	losing []*loss // the next of these is lost, in this order
+	paces  []*pace // the slowest of each kind counts
+	budget int     // bytes that still pass before the gate closes; <0: no limit
+	spent  func()  // closes it then
+
+	passed atomic.Int64 // bytes
 
 	next *link // whose stub is being made
 }
@@ -29,7 +37,78 @@ type gate struct {
 func newGate() *gate {
 	open := make(chan struct{})
 	close(open)
-	return &gate{opened: open}
+	return &gate{opened: open, budget: -1}
+}
+
+// pace is how slow a direction is.
+type pace struct {
+	latency time.Duration
+	rate    int // bytes a second; 0: no limit
+}
+
+// slow makes the direction slow until undo is called.
+func (g *gate) slow(p pace) (undo func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := &p
+	g.paces = append(g.paces, at)
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.paces = slices.DeleteFunc(g.paces, func(o *pace) bool { return o == at })
+	}
+}
+
+// pace is the present one: the longest latency and the lowest rate.
+func (g *gate) pace() (now pace) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.paces {
+		now.latency = max(now.latency, p.latency)
+		if p.rate > 0 && (now.rate == 0 || p.rate < now.rate) {
+			now.rate = p.rate
+		}
+	}
+	return now
+}
+
+// shutAfter closes the gate once so many more bytes have passed, until open is
+// called.
+func (g *gate) shutAfter(bytes int) (open func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var again func()
+	g.budget = bytes
+	g.spent = func() { again = g.shut() }
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		g.budget, g.spent = -1, nil
+		g.mu.Unlock()
+		if again != nil {
+			again()
+		}
+	})
+}
+
+// allow says how many of n bytes may pass now; with the last of a budget the
+// gate closes.
+func (g *gate) allow(n int) int {
+	g.mu.Lock()
+	if g.budget < 0 {
+		g.mu.Unlock()
+		return n
+	}
+	n = min(n, g.budget)
+	g.budget -= n
+	if g.budget > 0 {
+		g.mu.Unlock()
+		return n
+	}
+	spent := g.spent
+	g.budget, g.spent = -1, nil
+	g.mu.Unlock()
+	spent()
+	return n
 }
 
 // shut closes the gate until open is called.
@@ -120,14 +199,75 @@ func (t *gateToxic) Pipe(stub *toxics.ToxicStub) {
 				drain(stub.Input)
 				return
 			}
-			select {
-			case stub.Output <- c:
-			case <-l.over:
+			if !t.pass(l, stub, c) {
 				stub.Close()
 				drain(stub.Input)
 				return
 			}
 		}
+	}
+}
+
+// pass hands the chunk on, as slowly as the gate is, and in pieces where it may
+// not pass as a whole; false: the connection was reset first.
+func (t *gateToxic) pass(l *link, stub *toxics.ToxicStub, c *stream.StreamChunk) bool {
+	if !l.sleep(time.Until(c.Timestamp.Add(t.gate.pace().latency))) {
+		return false
+	}
+	for data := c.Data; len(data) > 0; {
+		if !t.through(l) {
+			return false
+		}
+		n := len(data)
+		rate := t.gate.pace().rate
+		if rate > 0 {
+			n = min(n, max(1, rate/10))
+		}
+		if n = t.gate.allow(n); n == 0 {
+			continue
+		}
+		select {
+		case stub.Output <- &stream.StreamChunk{Data: data[:n], Timestamp: c.Timestamp}:
+		case <-l.over:
+			return false
+		}
+		t.gate.passed.Add(int64(n))
+		if data = data[n:]; rate > 0 && !t.tick(l, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// tick waits for as long as n bytes take, at most until the gate is fast again.
+func (t *gateToxic) tick(l *link, n int) bool {
+	for began := time.Now(); ; {
+		rate := t.gate.pace().rate
+		if rate == 0 {
+			return true
+		}
+		left := time.Until(began.Add(time.Duration(n) * time.Second / time.Duration(rate)))
+		if left <= 0 {
+			return true
+		}
+		if !l.sleep(min(left, 10*time.Millisecond)) {
+			return false
+		}
+	}
+}
+
+// sleep is false where the connection was reset meanwhile.
+func (l *link) sleep(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.over:
+		return false
 	}
 }
 

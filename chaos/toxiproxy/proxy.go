@@ -124,17 +124,35 @@ func (p *Proxy) connect(client net.Conn) {
 // come, until heal is called; connections that are opened meanwhile are
 // accepted, and nothing of them arrives. A peer that gives up meanwhile ends the
 // connection when it heals. heal may be called twice.
-func (p *Proxy) Cut(d Direction) (heal func()) {
-	var open []func()
+func (p *Proxy) Cut(d Direction) (heal func()) { return p.both(d, (*gate).shut) }
+
+// CutAfter cuts the direction once so many more bytes of it have passed, in the
+// middle of a message if that is where it comes to, until heal is called.
+func (p *Proxy) CutAfter(d Direction, bytes int) (heal func()) {
+	return p.both(d, func(g *gate) func() { return g.shutAfter(bytes) })
+}
+
+// Slow makes everything in the direction arrive so much later, and no faster
+// than so many bytes a second, 0 being as fast as ever, until heal is called.
+func (p *Proxy) Slow(d Direction, latency time.Duration, bytesPerSecond int) (heal func()) {
+	return p.both(d, func(g *gate) func() { return g.slow(pace{latency, bytesPerSecond}) })
+}
+
+// Passed is how many bytes have passed so far, both ways.
+func (p *Proxy) Passed() int64 { return p.requests.passed.Load() + p.replies.passed.Load() }
+
+// both does something to the gate of each direction.
+func (p *Proxy) both(d Direction, do func(*gate) (undo func())) (undo func()) {
+	var undos []func()
 	if d&Requests != 0 {
-		open = append(open, p.requests.shut())
+		undos = append(undos, do(p.requests))
 	}
 	if d&Replies != 0 {
-		open = append(open, p.replies.shut())
+		undos = append(undos, do(p.replies))
 	}
 	return func() {
-		for _, o := range open {
-			o()
+		for _, u := range undos {
+			u()
 		}
 	}
 }

@@ -186,6 +186,68 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestCutAfter: so many bytes pass, and the rest when it heals.
+func TestCutAfter(t *testing.T) {
+	s := newServer(t)
+	p := newProxy(t, s)
+	c := dial(t, p.Addr())
+	c.says(t, "one")
+	s.sees(t, "one")
+	c.hears(t, "got one")
+	heal := p.CutAfter(Requests, 6)
+	c.says(t, "a")
+	s.sees(t, "a")
+	c.hears(t, "got a")
+	c.says(t, "bcdefgh") // of which four bytes pass
+	s.seesNothing(t)
+	heal()
+	heal()
+	s.sees(t, "bcdefgh")
+	c.hears(t, "got bcdefgh")
+	if got := p.Passed(); got != int64(len("one\na\nbcdefgh\ngot one\ngot a\ngot bcdefgh\n")) {
+		t.Errorf("%d bytes have passed", got)
+	}
+	unused := p.CutAfter(Both, 1000)
+	unused()
+	c.says(t, "last")
+	c.hears(t, "got last")
+}
+
+// TestSlow: what is sent arrives later, or byte by byte, and at once when it has
+// healed.
+func TestSlow(t *testing.T) {
+	s := newServer(t)
+	p := newProxy(t, s)
+	c := dial(t, p.Addr())
+	c.says(t, "one")
+	c.hears(t, "got one")
+	s.sees(t, "one")
+	heal := p.Slow(Both, quiet, 0)
+	began := time.Now()
+	c.says(t, "two")
+	c.hears(t, "got two")
+	if took := time.Since(began); took < 2*quiet {
+		t.Errorf("there and back in %s", took)
+	}
+	s.sees(t, "two")
+	heal()
+	heal = p.Slow(Requests, 0, 10)
+	began = time.Now()
+	c.says(t, "12345")
+	s.sees(t, "12345")
+	if took := time.Since(began); took < 400*time.Millisecond {
+		t.Errorf("six bytes at ten a second in %s", took)
+	}
+	c.hears(t, "got 12345")
+	crawl := p.Slow(Both, 0, 1)
+	c.says(t, "a long line that would take half a minute")
+	s.seesNothing(t)
+	heal()
+	crawl()
+	s.sees(t, "a long line that would take half a minute")
+	c.hears(t, "got a long line that would take half a minute")
+}
+
 // TestCutsCount: a way is open when the last of its cuts has healed.
 func TestCutsCount(t *testing.T) {
 	s := newServer(t)
