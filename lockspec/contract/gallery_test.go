@@ -23,15 +23,18 @@ func TestGallery(t *testing.T) {
 	for _, l := range broken.Locks() {
 		t.Run(l.Name, func(t *testing.T) {
 			t.Parallel()
-			missed, extra := catch(t, l, l.Caught, some(l))
+			missed, extra, stalled := catch(t, l, l.Caught, some(l))
 			for tries := 0; len(missed)+len(extra) > 0 && tries < 5; tries++ {
 				again := extra
 				for _, f := range missed {
 					again = append(again, f.Case)
 				}
-				missed, extra = catch(t, l, missed, again)
+				missed, extra, stalled = catch(t, l, missed, again)
 			}
-			if len(missed)+len(extra) > 0 {
+			switch {
+			case len(extra) == 0 && len(missed) > 0 && stalled:
+				t.Logf("undecided, because this machine stalled: %v", missed)
+			case len(missed)+len(extra) > 0:
 				t.Errorf("no findings %v; failed too: %v", missed, extra)
 			}
 		})
@@ -57,8 +60,11 @@ func some(l broken.Lock) (ids []string) {
 }
 
 // catch runs some cases, or all for none, against a broken lock. It says which
-// findings it missed, and which cases failed though nothing says why.
-func catch(t *testing.T, l broken.Lock, wanted []broken.Finding, ids []string) (missed []broken.Finding, extra []string) {
+// findings it missed, and which cases failed though nothing says why. A machine
+// that stalled for longer than a case has an answer for may be why something was
+// missed, if the case did not pass: what it found may rest on nobody's having
+// lost a lease, and then it says nothing.
+func catch(t *testing.T, l broken.Lock, wanted []broken.Finding, ids []string) (missed []broken.Finding, extra []string, stalled bool) {
 	t.Helper()
 	lab := newLab(t, fault{backend: l.Backend, client: l.Client, misdirected: refusing{}})
 	r, err := contract.Check(t.Context(), lab, &contract.Options{Lease: labLease, Seed: 1, Workers: labWorkers,
@@ -66,10 +72,12 @@ func catch(t *testing.T, l broken.Lock, wanted []broken.Finding, ids []string) (
 	if err != nil {
 		t.Fatal(err)
 	}
+	stalled = r.Environment.MaxStall > int64(labLease/10)
 	for _, f := range wanted {
 		if why := finds(r, f.Case, f.Kind, f.Rule); why != nil {
 			t.Logf("%s: %v", f.Case, why)
 			missed = append(missed, f)
+			stalled = stalled && statusOf(r, f.Case) != result.Pass
 		}
 	}
 	for _, c := range r.Cases {
@@ -78,7 +86,16 @@ func catch(t *testing.T, l broken.Lock, wanted []broken.Finding, ids []string) (
 			extra = append(extra, c.ID)
 		}
 	}
-	return missed, extra
+	return missed, extra, stalled
+}
+
+func statusOf(r *result.Report, id string) result.Status {
+	for i := range r.Cases {
+		if r.Cases[i].ID == id {
+			return r.Cases[i].Status
+		}
+	}
+	return ""
 }
 
 // explained says whether a row says why the case fails.
