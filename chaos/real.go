@@ -8,27 +8,36 @@ import (
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 )
 
-// Real is the world of operating-system processes, of TCP connections and of
-// servers, as far as a harness has power over them.
-type Real struct{ h contract.Harness }
+// Real is the world of operating-system processes that a harness runs as
+// nodes.
+type Real struct{ host contract.NodeHost }
 
 // NewReal is the real world of the harness.
-func NewReal(h contract.Harness) *Real { return &Real{h} }
+func NewReal(host contract.NodeHost) *Real { return &Real{host} }
 
-// Can implements World. What the operating system or the service cannot do is
-// found when it is tried.
-func (w *Real) Can(f *Fault) error {
-	if f.offered(w.h) {
+// Can is nil for every fault that has a method here. What the operating system
+// cannot do is found when it is tried.
+func (w *Real) Can(f Fault) error {
+	switch f.Name {
+	case "pause", "kill":
 		return nil
 	}
-	return fmt.Errorf("%w: harness cannot %s", lockspec.ErrUnsupported, f.Needs)
+	return fmt.Errorf("%w: the real world has no fault %s", lockspec.ErrUnsupported, f.Name)
 }
 
-// Prepare implements World.
-func (w *Real) Prepare(ctx context.Context, s Step, key string) (*Prepared, error) {
-	f := fault(s.Fault)
-	if f.prepare != nil {
-		return f.prepare(ctx, w.h, s, key)
+// Strike implements World.
+func (w *Real) Strike(ctx context.Context, f Fault, node string) (func(context.Context) error, error) {
+	n, err := w.host.Node(ctx, node)
+	if err != nil {
+		return nil, err
 	}
-	return &Prepared{Strike: func(ctx context.Context) (healer, error) { return f.strike(ctx, w.h, s, key) }}, nil
+	switch f.Name {
+	case "pause":
+		return func(context.Context) error { return n.Resume() }, n.Pause()
+	case "kill":
+		// What is dead stays dead; the harness starts a node of the name anew
+		// when the next process is opened on it.
+		return func(context.Context) error { return nil }, n.Kill()
+	}
+	return nil, w.Can(f)
 }

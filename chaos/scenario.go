@@ -17,7 +17,6 @@ import (
 // scenario is contenders on every node taking one key in turns, while the
 // schedule strikes one of them in its work.
 type scenario struct {
-	row   *scenarioRow
 	env   *contract.Env
 	world World
 	key   string
@@ -26,14 +25,25 @@ type scenario struct {
 }
 
 // after is what a scenario does once its fault is over, while contenders still
-// run: how many more turns the struck node gets before it ends.
+// run: how many more turns everybody gets before it ends.
 const after = 2
 
-func (row *scenarioRow) run(ctx context.Context, e *contract.Env) {
-	if err := row.applies(e.Description.Class); err != nil {
-		e.MustUnsupported("%v", err)
+// planner draws the steps of a scenario.
+type planner func(rng *rand.Rand, lease time.Duration) []Step
+
+// Plan is the schedule that a scenario will perform under the seed of its
+// environment: same seed, same schedule.
+func Plan(id string, rng *rand.Rand, lease time.Duration) (Schedule, bool) {
+	for _, row := range scenarios {
+		if row.id == id {
+			return Schedule{Case: id, Nodes: Nodes, Steps: row.plan(rng, lease)}, true
+		}
 	}
-	s := &scenario{row: row, env: e, world: worldOf(e), key: e.Key("k"), steps: row.steps(e.Rand, e.Term())}
+	return Schedule{}, false
+}
+
+func (row *scenarioRow) run(ctx context.Context, e *contract.Env) {
+	s := &scenario{env: e, world: worldOf(e), key: e.Key("k"), steps: row.plan(e.Rand, e.Term())}
 	for _, step := range s.steps {
 		if err := s.world.Can(fault(step.Fault)); err != nil {
 			e.MustUnsupported("%v", err)
@@ -41,30 +51,27 @@ func (row *scenarioRow) run(ctx context.Context, e *contract.Env) {
 	}
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
-	if row.play != nil {
-		row.play(s, ctx)
-		return
-	}
-	s.contenders(ctx)
+	s.play(ctx)
 }
 
-// worldOf is the harness's own world, or the real one.
+// worldOf is the harness's own world, or the one of its processes.
 func worldOf(e *contract.Env) World {
 	if w, ok := e.Power().(World); ok {
 		return w
 	}
-	return NewReal(e.Power())
+	host, ok := e.Power().(contract.NodeHost)
+	if !ok {
+		e.MustUnsupported("harness cannot run nodes as processes")
+	}
+	return NewReal(host)
 }
 
-// node is the n-th node of the scenario, from 0.
-func (s *scenario) node(n int) string { return nodeOf(s.row.lane, n) }
-
-// contenders run until every step was performed and the struck one has had its
-// turns.
-func (s *scenario) contenders(ctx context.Context) {
+// play runs the contenders until every step was performed and each contender
+// that is still alive has had its turns.
+func (s *scenario) play(ctx context.Context) {
 	var all sync.WaitGroup
 	for n := range Nodes {
-		name := s.node(n)
+		name := fmt.Sprintf("n%d", n+1)
 		p := s.env.MustProcess(ctx, name)
 		rng := s.env.RandFor(n)
 		all.Go(func() { s.contend(ctx, name, p, rng) })
@@ -74,16 +81,7 @@ func (s *scenario) contenders(ctx context.Context) {
 
 // load is a contender's turn: short work, so that turns come round.
 func (s *scenario) load() workload.Load {
-	poll := s.env.Lease / 25
-	if s.row.poll > 0 {
-		poll = time.Duration(s.row.poll * float64(s.env.Lease))
-	}
-	return workload.Load{Key: s.key, Lease: s.env.LeaseOf(s.env.Lease), Unit: s.env.Lease, Work: s.env.Lease / 25, Polls: true, Poll: poll}
-}
-
-// request asks for the key as the contenders do.
-func (s *scenario) request() lockspec.Request {
-	return lockspec.Request{Key: s.key, Lease: s.env.LeaseOf(s.env.Lease), Renew: s.env.Renewal()}
+	return workload.Load{Key: s.key, Lease: s.env.LeaseOf(s.env.Lease), Unit: s.env.Lease, Work: s.env.Lease / 25, Polls: true, Poll: s.env.Lease / 25}
 }
 
 // contend takes its turns; where the schedule strikes this node, the struck
@@ -109,20 +107,22 @@ func (s *scenario) contend(ctx context.Context, name string, p *workload.Process
 const tries = 3
 
 // struck takes the key, works, and is struck in the work. The write that
-// follows is what an application would do: it passed its check before. The
-// fault may outlast the work, and strike the release.
+// follows is what an application would do: it passed its check before.
 func (s *scenario) struck(ctx context.Context, p *workload.Process, id string, step Step) {
 	for n := range tries {
-		ready, ok := s.prepare(ctx, step)
-		if !ok {
+		t, err := workload.AcquireSoon(ctx, p, lockspec.Request{Key: s.key, Lease: s.env.LeaseOf(s.env.Lease)}, s.env.Lease/25)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.env.Inconclusive("%s never got the key: %v", step.Node, err)
+			}
 			return
 		}
-		t, ok := s.takeSoon(ctx, p, step)
-		if !ok {
-			ready.drop()
-			return
+		if step.For > s.env.Term() && step.For < t.Lease {
+			s.env.Inconclusive("the lock granted %s where %s was asked for, and a %s of %s does not outlast that; give a --lease that it grants",
+				t.Lease, s.env.Term(), step.Fault, step.For.Round(time.Millisecond))
 		}
-		err := s.strikeInWork(ctx, t, fmt.Sprintf("%s-%d", id, n+1), step, ready)
+		err = s.strikeInWork(ctx, t, fmt.Sprintf("%s-%d", id, n+1), step)
+		_ = s.env.Release(ctx, t)
 		t.Stop()
 		if !errors.Is(err, lockspec.ErrLost) && !errors.Is(err, lockspec.ErrNotHeld) {
 			return
@@ -131,86 +131,28 @@ func (s *scenario) struck(ctx context.Context, p *workload.Process, id string, s
 	s.env.Inconclusive("the lock was lost before the work began, %d times", tries)
 }
 
-// takeSoon takes the key, unless the lock's leases are too long for the step.
-func (s *scenario) takeSoon(ctx context.Context, p *workload.Process, step Step) (*workload.Tenure, bool) {
-	t, err := workload.AcquireSoon(ctx, p, s.request(), s.load().Poll)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.env.Inconclusive("%s never got the key: %v", step.Node, err)
-		}
-		return nil, false
-	}
-	if s.outlasts(t, step) {
-		s.env.Inconclusive("the lock granted %s where %s was asked for, and a %s of %s does not outlast that; give a --lease that it grants",
-			t.Lease, s.env.Term(), step.Fault, step.For.Round(time.Millisecond))
-	}
-	return t, true
-}
-
-// outlasts says whether a step that is to be longer than a lease is not longer
-// than this one: then it shows nothing.
-func (s *scenario) outlasts(t *workload.Tenure, step Step) bool {
-	return step.For > s.env.Term() && step.For < t.Lease
-}
-
-func (s *scenario) strikeInWork(ctx context.Context, t *workload.Tenure, id string, step Step, ready *Prepared) error {
+func (s *scenario) strikeInWork(ctx context.Context, t *workload.Tenure, id string, step Step) error {
 	var strike sync.WaitGroup
 	defer strike.Wait()
-	work := step.Work
-	if work == 0 {
-		work = s.env.Term() / 2
-	}
-	began := false
-	err := t.WriteWith(ctx, work, func() {
+	return t.WriteWith(ctx, s.env.Term()/2, func() {
 		strike.Go(func() {
 			wait(ctx, step.Into)
-			s.perform(ctx, id, step, ready)
+			if err := perform(ctx, s.world, s.env.Scene, id, step); err != nil {
+				s.failedFault(step, err)
+			}
 		})
-		began = true
 	})
-	if !began {
-		ready.drop()
-	}
-	_ = s.env.Release(ctx, t)
-	return err
 }
 
-// strike prepares a step and performs it.
-func (s *scenario) strike(ctx context.Context, id string, step Step) bool {
-	ready, ok := s.prepare(ctx, step)
-	return ok && s.perform(ctx, id, step, ready)
-}
-
-func (s *scenario) prepare(ctx context.Context, step Step) (*Prepared, bool) {
-	ready, err := s.world.Prepare(ctx, step, s.key)
-	return ready, s.could(ctx, step, err)
-}
-
-func (s *scenario) perform(ctx context.Context, id string, step Step, ready *Prepared) bool {
-	return s.could(ctx, step, perform(ctx, ready, s.env.Scene, id, step, s.key))
-}
-
-// could says whether a step went well, and what became of it where it did not.
-func (s *scenario) could(ctx context.Context, step Step, err error) bool {
-	if err == nil {
-		return true
-	}
-	what := fmt.Sprintf("%s of %s", step.Fault, step.Node)
-	switch {
-	case errors.Is(err, lockspec.ErrUnsupported):
-		s.env.Note(result.Unsupported, err.Error())
-	case ctx.Err() != nil:
-		s.env.Note(result.NotRun, what+": the run was interrupted")
-	case errors.Is(err, errNotLanded), errors.Is(err, lockspec.ErrNotHeld):
-		s.env.Inconclusive("%s: %v", what, err)
-	case errors.Is(err, errNotGivenBack):
-		s.env.Inconclusive("%s: %v", what, err)
-		return true
-	default:
-		s.env.Note(result.Error, fmt.Sprintf("%s: %v", what, err))
-	}
+// failedFault: what this machine cannot do is unsupported, a fault that did
+// not land or did not heal is an error of ours.
+func (s *scenario) failedFault(step Step, err error) {
 	s.stop()
-	return false
+	if errors.Is(err, lockspec.ErrUnsupported) {
+		s.env.Note(result.Unsupported, err.Error())
+		return
+	}
+	s.env.Note(result.Error, fmt.Sprintf("%s of %s: %v", step.Fault, step.Node, err))
 }
 
 // afterwards goes on contending, from a new process if the old one died, and

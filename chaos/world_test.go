@@ -24,7 +24,9 @@ func (w *tape) Record(e *history.Event) int64 {
 	return int64(len(w.did))
 }
 
-func (w *tape) strike(context.Context) (func(context.Context) error, error) {
+func (w *tape) Can(Fault) error { return nil }
+
+func (w *tape) Strike(context.Context, Fault, string) (func(context.Context) error, error) {
 	w.did = append(w.did, "strike")
 	return func(ctx context.Context) error {
 		if ctx.Err() != nil {
@@ -49,13 +51,13 @@ func TestPhases(t *testing.T) {
 		err  error
 	}{
 		{"lands and heals", t.Context(), tape{}, []string{"start", "strike", "landed", "healing", "heal", "end"}, nil},
-		{"does not land", t.Context(), tape{land: broken}, []string{"start", "strike", "heal"}, broken},
+		{"does not land", t.Context(), tape{land: broken}, []string{"start", "strike"}, broken},
 		{"does not heal", t.Context(), tape{heals: broken}, []string{"start", "strike", "landed", "healing", "heal"}, broken},
 		{"interrupted", cancelled, tape{}, []string{"start", "strike", "landed", "healing", "heal", "end"}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			began := time.Now()
-			err := perform(test.ctx, &Prepared{Strike: test.w.strike}, &test.w, "f1", Step{Fault: "pause", Node: "n1", For: 20 * time.Millisecond}, "k")
+			err := perform(test.ctx, &test.w, &test.w, "f1", Step{Fault: "pause", Node: "n1", For: 20 * time.Millisecond})
 			if !errors.Is(err, test.err) || !slices.Equal(test.w.did, test.want) {
 				t.Errorf("%v, %v; want %v", test.w.did, err, test.want)
 			}
@@ -87,66 +89,14 @@ func TestTables(t *testing.T) {
 		last = c.ID
 		for seed := range int64(200) {
 			p, ok := Plan(c.ID, contract.Rand(seed, c.ID), time.Second)
-			if !ok {
+			if !ok || len(p.Steps) == 0 {
 				t.Fatalf("%s has no plan", c.ID)
 			}
 			for _, s := range p.Steps {
-				if _, ok := known[s.Fault]; !ok || s.Grant < 1 || s.Into < 0 || s.Into >= time.Second/2 || s.Work > 0 && s.Work < s.Into+s.For {
+				if _, ok := known[s.Fault]; !ok || s.Grant < 1 || s.Into < 0 || s.Into >= time.Second/2 {
 					t.Errorf("%s, seed %d: %+v", c.ID, seed, s)
 				}
 			}
-		}
-	}
-}
-
-// TestVerdicts: a hazard is expected only of classes that may declare it, and
-// every row says what is expected of every class.
-func TestVerdicts(t *testing.T) {
-	for _, s := range Scenarios() {
-		if len(s.Letters()) != len(Columns()) {
-			t.Errorf("%s: verdict %q", s.ID, s.Letters())
-		}
-		for class, letter := range s.Verdict {
-			switch letter {
-			case 'P', 'B', '-':
-			case 'X':
-				ceiling, _ := class.Ceiling()
-				if s.Hazard == "" || !slices.Contains(ceiling, s.Hazard) {
-					t.Errorf("%s expects hazard %q of class %s, which may not declare it", s.ID, s.Hazard, class)
-				}
-			default:
-				t.Errorf("%s: %c", s.ID, letter)
-			}
-		}
-		if s.Nowhere == "" && len(s.Faults) == 0 && !slices.Contains([]string{"X09", "X10", "X23", "X57", "X58", "X59"}, s.ID) {
-			t.Errorf("%s strikes nothing", s.ID)
-		}
-	}
-}
-
-// TestLanes: scenarios of one lane have nodes that no other lane has, and what
-// strikes the service runs alone.
-func TestLanes(t *testing.T) {
-	owner := map[string]int{}
-	for lane := 1; lane <= lanes; lane++ {
-		for n := range Nodes {
-			if other, taken := owner[nodeOf(lane, n)]; taken {
-				t.Errorf("node %s is of lanes %d and %d", nodeOf(lane, n), other, lane)
-			}
-			owner[nodeOf(lane, n)] = lane
-		}
-	}
-	for i := range scenarios {
-		row := &scenarios[i]
-		for _, name := range row.faults() {
-			if site := fault(name).Strikes; (site == OnService || site == OnServerClock) && row.lane > 0 {
-				t.Errorf("%s strikes the service beside others: %s", row.id, name)
-			}
-		}
-	}
-	for _, c := range Cases() {
-		if c.Serial == (c.Lane > 0) {
-			t.Errorf("%s: serial %v in lane %d", c.ID, c.Serial, c.Lane)
 		}
 	}
 }

@@ -37,13 +37,9 @@ func (r *record) judgeBusy(v *Verdict) {
 		a := &r.attempts[i]
 		others[a.key] = append(others[a.key], a)
 	}
-	rivals := map[string]*rivals{}
-	for key, attempts := range others {
-		rivals[key] = r.rivalsOf(attempts)
-	}
 	for i := range r.attempts {
 		a := &r.attempts[i]
-		if a.unknown || a.outcome != lockspec.Busy || rivals[a.key].explain(a) || r.holdsExplain(a, byKey[a.key]) || r.ghostExplains(a, byKey[a.key]) || r.serviceStruck(a) {
+		if a.unknown || a.outcome != lockspec.Busy || r.attemptExplains(a, others[a.key]) || r.holdsExplain(a, byKey[a.key]) || r.ghostExplains(a, byKey[a.key]) || r.serviceStruck(a) {
 			continue
 		}
 		v.find(Finding{Kind: Contract, Rule: "unexplained-busy", Level: Service, Key: a.key, Events: []int64{a.invoke.Index, a.index},
@@ -51,8 +47,6 @@ func (r *record) judgeBusy(v *Verdict) {
 	}
 }
 
-// attemptExplains says whether one of the others may be why a was refused; rivals
-// say the same of many.
 func (r *record) attemptExplains(a *attempt, others []*attempt) bool {
 	strict := r.header.Claimed(lockspec.StrictTry)
 	for _, b := range others {

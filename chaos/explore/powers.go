@@ -3,7 +3,6 @@ package explore
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockcheck/lockcheck/chaos"
@@ -38,78 +37,42 @@ type Ledger interface {
 // Now implements contract.Timekeeper.
 func (c *calm) Now() int64 { return int64(c.w.now()) + 1 }
 
-// Can implements chaos.World: what a world of schedules does it does here too.
-func (c *calm) Can(f *chaos.Fault) error {
-	own := faultLike(f)
-	switch {
-	case f.Needs == "": // the scenario does it by itself
-		return nil
-	case own == nil, own.apply == nil:
+// Can implements chaos.World: what a world of schedules does to a node it does
+// here too.
+func (c *calm) Can(f chaos.Fault) error {
+	if own := nodeFault(f.Name); own == nil {
 		return fmt.Errorf("%w: the virtual world has no fault %s", lockspec.ErrUnsupported, f.Name)
-	case c.w.service.Class() == lockspec.Session && f.Strikes == chaos.OnNode && f.Name != "kill":
+	}
+	if c.w.service.Class() == lockspec.Session && f.Name != "kill" {
 		return fmt.Errorf("%w: %s of a session's node, which the service may take for its end", lockspec.ErrUnsupported, f.Name)
-	case f.Strikes == chaos.OnService && own.Name != "server-pause", f.Strikes == chaos.OnServerClock, f.Strikes == chaos.OnKey:
-		if !slices.Contains(c.w.service.Faults(), own.Name) {
-			return fmt.Errorf("%w: the simulated service suffers no %s", lockspec.ErrUnsupported, f.Name)
+	}
+	return nil
+}
+
+// nodeFault is the fault of that name if it strikes a node.
+func nodeFault(name string) *Fault {
+	for i := range worldFaults {
+		if f := &worldFaults[i]; f.Name == name && (name == "pause" || name == "suspend" || name == "kill") {
+			return f
 		}
 	}
 	return nil
 }
 
-// faultLike is the world's fault that does what the scenario's does; nil: none.
-func faultLike(f *chaos.Fault) *Fault {
-	name := f.Name
-	switch name {
-	case "half-open":
-		name = "partition"
-	case "break":
-		name = "evict"
-	}
-	for _, list := range [][]Fault{worldFaults, serviceFaults} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	return nil
-}
-
-// Prepare implements chaos.World.
-func (c *calm) Prepare(_ context.Context, s chaos.Step, key string) (*chaos.Prepared, error) {
-	return &chaos.Prepared{Strike: func(context.Context) (func(context.Context) error, error) { return c.strike(s, key) }}, nil
-}
-
-// strike strikes each server of a service that has several.
-func (c *calm) strike(s chaos.Step, key string) (func(context.Context) error, error) {
-	f := chaos.FaultNamed(s.Fault)
+// Strike implements chaos.World.
+func (c *calm) Strike(_ context.Context, f chaos.Fault, node string) (func(context.Context) error, error) {
 	if err := c.Can(f); err != nil {
 		return nil, err
 	}
-	own := faultLike(f)
-	n := c.w.Node(s.Node)
+	n := c.w.Node(node)
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
-	var heals []func()
-	for server := range c.w.service.Servers() {
-		rate := s.Rate
-		if rate == 0 {
-			rate = 1
-		}
-		if heal := own.apply(&step{fault: own, node: s.Node, server: server, key: key, by: s.By, rate: rate}, c.w, n); heal != nil {
-			heals = append(heals, heal)
-		}
-		if f.Strikes == chaos.OnNode || f.Strikes == chaos.OnClock {
-			break
-		}
-	}
+	heal := nodeFault(f.Name).apply(&step{node: node}, c.w, n)
 	return func(context.Context) error {
 		c.w.mu.Lock()
 		defer c.w.mu.Unlock()
-		for _, heal := range heals {
-			if !c.w.ended {
-				heal()
-			}
+		if heal != nil && !c.w.ended {
+			heal()
 		}
 		return nil
 	}, nil

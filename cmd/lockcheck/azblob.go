@@ -151,7 +151,7 @@ func upAzuriteService(ctx context.Context, r *run) (*service, error) {
 		return nil, exit(result.ExitInternal, "%w", errors.Join(err, started.Close()))
 	}
 	s := &service{close: func() { _ = errors.Join(faults.Close(), started.Close()) }}
-	s.with = func(p nodes) (contract.Harness, func() error) {
+	s.with = func(p *contract.Processes) (contract.Harness, func() error) {
 		return azuriteHarness{p, faults}, p.Close
 	}
 	b, err := azureblob.New(faults.URL(), o)
@@ -176,7 +176,7 @@ func upAzuriteService(ctx context.Context, r *run) (*service, error) {
 // azuriteHarness is the harness of an Azurite of ours: nodes are processes, and
 // every power over the service is there.
 type azuriteHarness struct {
-	nodes
+	*contract.Processes
 	*azureblob.Faults
 }
 

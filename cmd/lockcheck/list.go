@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockcheck/lockcheck/chaos"
-	"github.com/lockcheck/lockcheck/cmd/lockcheck/reproduce"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reference/broken"
 	"github.com/lockcheck/lockcheck/reports/result"
@@ -28,8 +27,7 @@ type listing struct {
 func listings() []listing {
 	return []listing{
 		{"cases", "every case of the contract", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(contract.Cases()) }, func(w io.Writer, _ []measured) { casesPage(w) }, false},
-		{"scenarios", "every case of the chaos suite; what is expected of each class: P passes, B passes within its bound, X a hazard, - does not apply", []string{"ID", "CSRHM", "HAZARD", "FAULTS", "NEEDS", "NAME"}, scenarioRows, func(w io.Writer, _ []measured) { scenariosPage(w) }, false},
-		{"stories", "every documented failure that reproduce shows", []string{"NAME", "SHOWN ON", "CASE", "CURED ON", "WHAT"}, storyRows, nil, false},
+		{"scenarios", "every case of the chaos suite", []string{"ID", "GROUP", "LEVEL", "NEEDS", "NAME"}, func() [][]string { return caseRows(chaos.Cases()) }, nil, false},
 		{"faults", "every fault", []string{"NAME", "HAZARD", "STRIKES", "MEANS"}, faultRows, nil, false},
 		{"targets", "every form of a target", []string{"FORM", "MEANS"}, targetRows, nil, false},
 		{"backends", "every built-in lock", []string{"NAME", "CLASS", "TARGETS", "SERVERS", "FENCING", "HAZARDS"}, backendRows, backendsPage, true},
@@ -49,44 +47,6 @@ func caseRows(cases []contract.Case) [][]string {
 	return rows
 }
 
-func scenarioRows() [][]string {
-	var rows [][]string
-	for _, s := range chaos.Scenarios() {
-		hazard, faults := string(s.Hazard), strings.Join(s.Faults, " ")
-		needs := append([]string{}, s.Needs...)
-		if s.Nowhere != "" {
-			needs = append(needs, s.Nowhere)
-		}
-		rows = append(rows, []string{s.ID, s.Letters(), dash(hazard), dash(faults), dash(strings.Join(needs, "; ")), s.Name})
-	}
-	return rows
-}
-
-func dash(text string) string { return or(text, "-") }
-
-// scenariosPage is docs/scenarios.md.
-func scenariosPage(w io.Writer) {
-	fmt.Fprint(w, "# The scenarios of the chaos suite\n\nMade by `lockcheck list scenarios --markdown`.\n\n"+
-		"Each is contenders on four nodes who take one key in turns, while a schedule that one seed decides strikes one of them in its work, its way to the service, or the service. "+
-		"Expected of each class: P must pass, B must pass within the bound that the target declares, X is a hazard that the class has (it passes only where it was declared, and contained where fencing is claimed), - does not apply.\n\n"+
-		"| ID | scenario | why | "+strings.Join(chaos.Columns(), " | ")+" | hazard | faults | needs a harness that can |\n|---|---|---|"+strings.Repeat("---|", len(chaos.Columns()))+"---|---|---|\n")
-	for _, s := range chaos.Scenarios() {
-		needs := strings.Join(s.Needs, "; ")
-		if s.Nowhere != "" {
-			needs = "*nowhere yet: " + s.Nowhere + "*"
-		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", s.ID, s.Name, s.Why, strings.Join(strings.Split(s.Letters(), ""), " | "), s.Hazard, strings.Join(s.Faults, ", "), needs)
-	}
-}
-
-func storyRows() [][]string {
-	var rows [][]string
-	for _, s := range reproduce.Stories() {
-		rows = append(rows, []string{s.Name, s.Shown.Target, s.Shown.Case, s.Cured.Target + " " + s.Cured.Case, s.Title})
-	}
-	return rows
-}
-
 func faultRows() [][]string {
 	var rows [][]string
 	for _, f := range chaos.Faults() {
@@ -94,7 +54,7 @@ func faultRows() [][]string {
 		if hazard == "" {
 			hazard = "-"
 		}
-		rows = append(rows, []string{f.Name, hazard, string(f.Strikes), f.Means})
+		rows = append(rows, []string{f.Name, hazard, f.Strikes, f.Means})
 	}
 	return rows
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockcheck/lockcheck/checker"
@@ -38,7 +37,6 @@ type run struct {
 
 	interrupted <-chan struct{}
 	seals       seals
-	story       *telling // nil: there is none
 }
 
 func (r *run) all(ctx context.Context) error {
@@ -137,17 +135,6 @@ const healFor = 500 * time.Millisecond
 
 // harness starts what the target needs.
 func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
-	if r.story != nil && r.story.play.Start != nil {
-		log, err := r.log("servers")
-		if err != nil {
-			return nil, nil, err
-		}
-		h, end, err := r.story.play.Start(ctx, r.servers(log))
-		if err != nil {
-			return nil, nil, r.notStarted(err)
-		}
-		return h, sync.OnceFunc(func() { _ = end() }), nil
-	}
 	if r.t.inside {
 		return newInside(r.f.lease, r.t.offers), func() {}, nil
 	}
@@ -171,9 +158,7 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 		}
 		closers = append(closers, at.close)
 	}
-	ways := newLinks(at.url, r.f.endpoint)
-	processes, err := contract.NewProcesses(ctx, contract.ProcessOptions{
-		At:    ways.At,
+	p, err := contract.NewProcesses(ctx, contract.ProcessOptions{
 		Node:  driver.Config{Command: r.t.command, URL: at.url, Endpoints: r.f.endpoint, Guard: r.guard},
 		Lease: r.f.lease,
 		Log: func(node string) io.Writer {
@@ -188,7 +173,6 @@ func (r *run) harness(ctx context.Context) (contract.Harness, func(), error) {
 		closeAll()
 		return nil, nil, exit(result.ExitUnavailable, "target %s: %w", r.t.text, err)
 	}
-	p := nodes{processes, ways}
 	if at.with != nil {
 		h, end := at.with(p)
 		closers = append(closers, func() { _ = end() })
@@ -279,15 +263,10 @@ func (r *run) finish(report *result.Report) error {
 	if err := r.folder.WriteJSON("results.json", report); err != nil {
 		return exit(result.ExitInternal, "%w", err)
 	}
-	if r.story == nil {
-		if err := write(r.d, r.outputs, report, r.f.verbose); err != nil {
-			return exit(result.ExitInternal, "%w", err)
-		}
+	if err := write(r.d, r.outputs, report, r.f.verbose); err != nil {
+		return exit(result.ExitInternal, "%w", err)
 	}
 	fmt.Fprintf(r.d.err, "run folder: %s\n", r.folder.Path())
-	if r.story != nil {
-		return r.story.tell(report)
-	}
 	if report.Exit != result.ExitOK {
 		return &exitError{code: report.Exit}
 	}

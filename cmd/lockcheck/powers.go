@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockcheck/lockcheck/chaos"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reference/memory"
@@ -16,14 +15,13 @@ import (
 // processes, and the server's admin port gives every power over the service.
 // Only servers that this program started are reached this way.
 type embedded struct {
-	nodes
+	*contract.Processes
 	admin   memory.Admin
 	monitor memory.Monitor
-	another func(context.Context) (*server, error) // starts another server
 }
 
-func newEmbedded(p nodes, admin string, another func(context.Context) (*server, error)) embedded {
-	return embedded{p, memory.Admin{Addr: admin}, memory.NewMonitor(admin), another}
+func newEmbedded(p *contract.Processes, admin string) embedded {
+	return embedded{p, memory.Admin{Addr: admin}, memory.NewMonitor(admin)}
 }
 
 var _ interface {
@@ -34,23 +32,7 @@ var _ interface {
 	contract.Stopper
 	contract.Inspector
 	contract.Pinger
-	chaos.ClockShifter
-	chaos.Sparer
 } = embedded{}
-
-// ShiftClock implements chaos.ClockShifter.
-func (s embedded) ShiftClock(ctx context.Context, d time.Duration) error {
-	return s.admin.Shift(ctx, d)
-}
-
-// Spare implements chaos.Sparer.
-func (s embedded) Spare(ctx context.Context) (addr string, end func() error, err error) {
-	other, err := s.another(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	return other.addr, func() error { other.close(); return nil }, nil
-}
 
 // Ping implements contract.Pinger. The admin port answers whatever was put in
 // the way of the data port.
@@ -58,7 +40,7 @@ func (s embedded) Ping(ctx context.Context) error { return s.monitor.Ping(ctx) }
 
 // Close ends the nodes.
 func (s embedded) Close() error {
-	return errors.Join(s.nodes.Close(), s.monitor.Close())
+	return errors.Join(s.Processes.Close(), s.monitor.Close())
 }
 
 // Requests implements contract.TrafficCounter.

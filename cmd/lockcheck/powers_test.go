@@ -33,7 +33,7 @@ func startedFor(t *testing.T, lease time.Duration) (embedded, *server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newEmbedded(nodes{p, newLinks(to.url, nil)}, s.admin, nil)
+	h := newEmbedded(p, s.admin)
 	t.Cleanup(func() { _ = h.Close() })
 	return h, s
 }

@@ -155,7 +155,7 @@ func upRedisService(name string, start startRedis) prepare {
 			return nil, exit(result.ExitInternal, "%w", errors.Join(err, started.Close()))
 		}
 		s := &service{close: func() { _ = errors.Join(faults.Close(), started.Close()) }}
-		s.with = func(p nodes) (contract.Harness, func() error) { return redisHarness{p, faults}, p.Close }
+		s.with = func(p *contract.Processes) (contract.Harness, func() error) { return redisHarness{p, faults}, p.Close }
 		b, err := redis.New(faults.Addr(), o)
 		if err == nil {
 			defer b.Close()
@@ -176,7 +176,7 @@ func upRedisService(name string, start startRedis) prepare {
 // redisHarness is the harness of a server of ours: nodes are processes, and
 // every power over the service is there.
 type redisHarness struct {
-	nodes
+	*contract.Processes
 	*redis.Faults
 }
 
@@ -208,20 +208,6 @@ func (r *run) startRedis(ctx context.Context, name, password string, start start
 // Restart implements redis.Started.
 func (s *startedRedis) Restart(ctx context.Context) error {
 	return s.Server.Restart(ctx, containers.Forget)
-}
-
-// Revive implements redis.Started.
-func (s *startedRedis) Revive(ctx context.Context) error {
-	return s.Server.Restart(ctx, containers.Keep)
-}
-
-// Spare implements redis.Started.
-func (s *startedRedis) Spare(ctx context.Context) (addr string, end func() error, err error) {
-	other, err := s.start(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	return other.Addr(), other.Close, nil
 }
 
 // Replica implements redis.Started.

@@ -140,7 +140,7 @@ func upRedlockService(ctx context.Context, r *run) (*service, error) {
 		return nil, exit(result.ExitInternal, "%w", err)
 	}
 	s := &service{close: func() { _ = faults.Close(); closeAll() }}
-	s.with = func(p nodes) (contract.Harness, func() error) {
+	s.with = func(p *contract.Processes) (contract.Harness, func() error) {
 		return redlockHarness{p, faults}, p.Close
 	}
 	s.url = redlockURL(r.t.url, url.UserPassword("", o.Server.Password).String()+"@", faults.Addrs(), url.Values{"lease": {r.f.lease.String()}})
@@ -150,6 +150,6 @@ func upRedlockService(ctx context.Context, r *run) (*service, error) {
 
 // redlockHarness is the harness of servers of ours.
 type redlockHarness struct {
-	nodes
+	*contract.Processes
 	*redlock.Faults
 }

@@ -84,7 +84,7 @@ func newRoot(d *deps) *cobra.Command {
 	root.Version = toolVersion()
 	root.SetVersionTemplate(versionLine())
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { warnUnknown(cmd.Root(), d) }
-	root.AddCommand(newRun(d), newReproduce(d), newExplore(d), newCheck(d), newList(d), newDoctor(d), newVersion(d), newDriver(d), newServe(d), newDriverCheck(d))
+	root.AddCommand(newRun(d), newExplore(d), newCheck(d), newList(d), newDoctor(d), newVersion(d), newDriver(d), newServe(d), newDriverCheck(d))
 	return root
 }
 

@@ -144,11 +144,6 @@ func (f *runFlags) validate() error {
 
 // runTarget is the whole of a run, from the command line to the exit code.
 func runTarget(parent context.Context, d *deps, f runFlags, text string) error {
-	return runTargetAnd(parent, d, f, text, nil)
-}
-
-// runTargetAnd runs for a story; nil: there is none.
-func runTargetAnd(parent context.Context, d *deps, f runFlags, text string, story *telling) error {
 	cases, only, err := f.selectCases()
 	if err == nil {
 		err = f.validate()
@@ -168,15 +163,11 @@ func runTargetAnd(parent context.Context, d *deps, f runFlags, text string, stor
 	if err != nil {
 		return err
 	}
-	t := target{text: text}
-	if story == nil || story.play.Start == nil {
-		if t, err = parseTarget(text); err != nil {
-			return err
-		}
+	t, err := parseTarget(text)
+	if err != nil {
+		return err
 	}
-	if story != nil {
-		cases = story.cases(cases)
-	} else if f.via != string(containers.Auto) && !strings.HasPrefix(text, "up:") {
+	if f.via != string(containers.Auto) && !strings.HasPrefix(text, "up:") {
 		return exit(result.ExitUsage, "--via %s: a run starts no server for target %s; it does for up:NAME, see lockcheck list targets", f.via, t.text)
 	}
 	if f.seed == 0 {
@@ -188,7 +179,7 @@ func runTargetAnd(parent context.Context, d *deps, f runFlags, text string, stor
 	ctx, hard, stop := d.signals(parent)
 	defer stop()
 	r := &run{d: d, f: f, t: t, cases: cases, only: only, outputs: outputs, amend: amend, base: base,
-		progress: newProgress(d), started: time.Now(), interrupted: ctx.Done(), story: story}
+		progress: newProgress(d), started: time.Now(), interrupted: ctx.Done()}
 	defer context.AfterFunc(hard, r.endAtOnce)()
 	timed, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()

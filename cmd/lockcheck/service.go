@@ -19,7 +19,7 @@ type service struct {
 	url string // what the drivers are told
 	// with adds the powers over it and says how the harness ends; nil: there
 	// are none.
-	with  func(nodes) (h contract.Harness, end func() error)
+	with  func(*contract.Processes) (h contract.Harness, end func() error)
 	close func()
 }
 
@@ -39,8 +39,8 @@ func embeddedService(ctx context.Context, r *run) (*service, error) {
 	r.t.at(s.addr, r.f.lease)
 	return &service{
 		url: r.t.url, close: s.close,
-		with: func(p nodes) (contract.Harness, func() error) {
-			h := newEmbedded(p, s.admin, func(ctx context.Context) (*server, error) { return startServer(ctx, r.guard, log) })
+		with: func(p *contract.Processes) (contract.Harness, func() error) {
+			h := newEmbedded(p, s.admin)
 			return h, h.Close
 		},
 	}, nil

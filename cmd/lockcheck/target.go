@@ -191,18 +191,6 @@ func (l *lock) Client(string) (lockspec.Client, error) {
 	return shared{l.wrong.Handle(l.engine.Client())}, nil
 }
 
-// bareLock is a node's way to a service without an engine.
-type bareLock struct {
-	client lockspec.Client
-	b      reference.Backend
-}
-
-func (l bareLock) Describe() lockspec.Description {
-	return l.client.(lockspec.Describer).Describe()
-}
-func (l bareLock) Client(string) (lockspec.Client, error) { return shared{l.client}, nil }
-func (l bareLock) Close() error                           { return l.b.Close() }
-
 // shared is a client of an engine that others use too.
 type shared struct{ lockspec.Client }
 
@@ -249,9 +237,6 @@ func newLock(u *url.URL, b reference.Backend, wrong broken.Lock) (driver.Lock, e
 		if o.Lease, err = time.ParseDuration(text); err != nil {
 			return nil, fmt.Errorf("%w: lease: %w", lockspec.ErrConfig, err)
 		}
-	}
-	if wrong.Bare {
-		return bareLock{broken.Bare(b), b}, nil
 	}
 	e, err := reference.New(wrong.Wrap(b), &o)
 	if err != nil {

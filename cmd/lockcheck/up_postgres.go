@@ -43,7 +43,7 @@ func upPostgresService(ctx context.Context, r *run) (_ *service, err error) {
 		return nil, exit(result.ExitInternal, "%w", errors.Join(err, started.Close()))
 	}
 	s := &service{close: func() { _ = errors.Join(faults.Close(), started.Close()) }}
-	s.with = func(p nodes) (contract.Harness, func() error) {
+	s.with = func(p *contract.Processes) (contract.Harness, func() error) {
 		return postgresHarness{p, faults}, p.Close
 	}
 	b, err := postgres.New(faults.URL(), o)
@@ -64,7 +64,7 @@ func upPostgresService(ctx context.Context, r *run) (_ *service, err error) {
 // postgresHarness is the harness of a server of ours: nodes are processes, and
 // every power over the service is there.
 type postgresHarness struct {
-	nodes
+	*contract.Processes
 	*postgres.Faults
 }
 

@@ -42,8 +42,7 @@ type Case struct {
 	Nodes int                // separate processes needed; 0: any client will do
 	Bound string             // a bound without which the case has no measure (see bounds)
 
-	Serial bool          // alone on the machine: it strikes the service or measures time
-	Lane   int           // > 0: cases of one lane run one after the other, beside those of other lanes, on nodes of the lane's own
+	Serial bool          // alone on the machine: it strikes nodes or measures time
 	Limit  time.Duration // after which the case is killed as error; 0: 30 s
 
 	Long bool // it takes seconds where most take a tenth of one, and is not left for last

@@ -137,7 +137,6 @@ func (c *check) run(ctx context.Context) error {
 	}
 	results := make([]*result.Case, len(c.o.Cases))
 	c.runAll(ctx, results, false)
-	c.runLanes(ctx, results)
 	c.runAll(ctx, results, true)
 	return c.end(results)
 }
@@ -189,33 +188,13 @@ func (c *check) runAll(ctx context.Context, results []*result.Case, serial bool)
 	var all sync.WaitGroup
 	for _, i := range c.order() {
 		k := &c.o.Cases[i]
-		if k.Serial != serial || k.Lane > 0 {
+		if k.Serial != serial {
 			continue
 		}
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
 			results[i] = c.runCase(ctx, k)
-		})
-	}
-	all.Wait()
-}
-
-// runLanes runs the lanes side by side. What a case of one does to its nodes is
-// nothing to those of another.
-func (c *check) runLanes(ctx context.Context, results []*result.Case) {
-	lanes := map[int][]int{}
-	for i := range c.o.Cases {
-		if n := c.o.Cases[i].Lane; n > 0 {
-			lanes[n] = append(lanes[n], i)
-		}
-	}
-	var all sync.WaitGroup
-	for _, lane := range lanes {
-		all.Go(func() {
-			for _, i := range lane {
-				results[i] = c.runCase(ctx, &c.o.Cases[i])
-			}
 		})
 	}
 	all.Wait()

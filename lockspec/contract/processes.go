@@ -20,9 +20,6 @@ import (
 // and the callbacks are set by Processes.
 type ProcessOptions struct {
 	Node  driver.Config
-	// At says where a node finds the service; nil: where Node says, for all. It is
-	// asked whenever a node is to start for the first time.
-	At    func(node string) (url string, endpoints []string, err error)
 	Lease time.Duration               // that the cases will ask for: a stall is what is long against it
 	Log   func(node string) io.Writer // of a node's stderr; nil: nowhere
 
@@ -92,14 +89,7 @@ func (p *Processes) Node(ctx context.Context, name string) (*driver.Node, error)
 			return n, nil
 		}
 	}
-	c := p.config(name)
-	if p.o.At != nil {
-		var err error
-		if c.URL, c.Endpoints, err = p.o.At(name); err != nil {
-			return nil, err
-		}
-	}
-	n, err := driver.Start(ctx, c)
+	n, err := driver.Start(ctx, p.config(name))
 	if err != nil {
 		return nil, err
 	}

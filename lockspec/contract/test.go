@@ -142,7 +142,7 @@ func (s *suite) runGroup(t *testing.T, cases []int) {
 			t.Attr("lockcheck.seed", strconv.FormatInt(s.check.o.Seed, 10))
 			t.Attr("lockcheck.suite", Suite)
 			done := s.start(s.root.Context(), i)
-			if !k.Serial && k.Lane == 0 {
+			if !k.Serial {
 				t.Parallel()
 			}
 			<-done

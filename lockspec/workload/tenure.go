@@ -152,22 +152,16 @@ func (t *Tenure) Release(ctx context.Context) error {
 // both registers are read, the lock is checked, work goes by, and both
 // registers are written without a second check.
 func (t *Tenure) Write(ctx context.Context, work time.Duration) error {
-	return t.write(ctx, work, nil, nil)
+	return t.write(ctx, work, nil)
 }
 
 // WriteWith calls begun once the write was invoked and both registers were
 // read: from then on the write is under way.
 func (t *Tenure) WriteWith(ctx context.Context, work time.Duration, begun func()) error {
-	return t.write(ctx, work, begun, nil)
+	return t.write(ctx, work, begun)
 }
 
-// WriteLate is a write that is on its way to the resource for as long as onWay
-// takes, which is called once the lock has let it go.
-func (t *Tenure) WriteLate(ctx context.Context, work time.Duration, onWay func()) error {
-	return t.write(ctx, work, nil, onWay)
-}
-
-func (t *Tenure) write(ctx context.Context, work time.Duration, begun, onWay func()) error {
+func (t *Tenure) write(ctx context.Context, work time.Duration, begun func()) error {
 	var read versions
 	err := t.do(ctx, history.Write, 0, func(ctx context.Context, e *history.Event) error {
 		read = t.process.scene.Resource.read(t)
@@ -182,9 +176,6 @@ func (t *Tenure) write(ctx context.Context, work time.Duration, begun, onWay fun
 		return err
 	})
 	if err == nil {
-		if onWay != nil {
-			onWay()
-		}
 		t.process.scene.Resource.write(t, read)
 	}
 	return err

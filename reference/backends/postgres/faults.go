@@ -55,7 +55,6 @@ type Faults struct {
 	mu      sync.Mutex
 	guests  map[string]*guest
 	next    Standby // that has taken over; nil: none has
-	standby Standby // that was started last
 }
 
 var _ interface {
@@ -173,6 +172,24 @@ func (f *Faults) Stop(context.Context) error { return f.silence.Stop(f.server.Pa
 
 // Continue implements contract.Stopper.
 func (f *Faults) Continue(context.Context) error { return f.silence.Continue(f.server.Resume) }
+
+// Failover kills the primary and promotes a standby, which clients reach from
+// then on. It knows of no lock.
+func (f *Faults) Failover(ctx context.Context) error {
+	defer f.silence.Begin()()
+	s, err := f.server.Standby(ctx)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.server.Kill(), s.Promote(ctx)); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	f.mu.Lock()
+	f.next = s
+	f.mu.Unlock()
+	f.relay.Move(s.Addr())
+	return nil
+}
 
 // Crowd takes every connection that the server has for ordinary users, until
 // the function is called.

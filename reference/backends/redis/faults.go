@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -22,12 +21,8 @@ import (
 type Started interface {
 	Addr() string                      // host:port; may change with a restart
 	Restart(ctx context.Context) error // as a crash does: it forgets everything
-	Revive(ctx context.Context) error  // as a crash does: it keeps what it has written down
-	Kill() error
 	Pause() error
 	Resume() error
-	// Spare starts another one, empty, for as long as it is not ended.
-	Spare(ctx context.Context) (addr string, end func() error, err error)
 	// Replica starts a replica of it, for as long as it is not ended.
 	Replica(ctx context.Context) (addr string, end func() error, err error)
 }
@@ -41,10 +36,6 @@ type Faults struct {
 	admin  *goredis.Client
 
 	silence interference.Silence
-
-	mu      sync.Mutex
-	at      string    // where the server is, if that is not the one that was started first
-	replica *follower // that was started last
 }
 
 var _ interface {
@@ -73,21 +64,15 @@ func NewFaults(server Started, opts *Options) (*Faults, error) {
 	if f.relay, err = relay.New(server.Addr(), func() relay.Protocol { return wire{&f.opts} }); err != nil {
 		return nil, err
 	}
-	f.admin = f.newAdmin(f.primary)
-	return f, nil
-}
-
-// newAdmin is a client of the harness's own, past the relay.
-func (f *Faults) newAdmin(addr func() string) *goredis.Client {
-	o := &f.opts
-	return goredis.NewClient(&goredis.Options{
+	f.admin = goredis.NewClient(&goredis.Options{
 		Username: o.Username, Password: o.Password, DB: o.DB, Protocol: 2, DisableIdentity: true,
 		DialTimeout: adminLimit, ReadTimeout: adminLimit, WriteTimeout: adminLimit, ContextTimeoutEnabled: true,
 		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			d := net.Dialer{Timeout: adminLimit}
-			return d.DialContext(ctx, "tcp", addr())
+			return d.DialContext(ctx, "tcp", server.Addr())
 		},
 	})
+	return f, nil
 }
 
 // Addr is where clients reach the server.

@@ -47,18 +47,6 @@ func newLab(t *testing.T, o *containers.RedisOptions) *lab {
 // Restart implements Started.
 func (l *lab) Restart(ctx context.Context) error { return l.Server.Restart(ctx, containers.Forget) }
 
-// Revive implements Started.
-func (l *lab) Revive(ctx context.Context) error { return l.Server.Restart(ctx, containers.Keep) }
-
-// Spare implements Started.
-func (l *lab) Spare(ctx context.Context) (string, func() error, error) {
-	s, err := containers.Redis(ctx, nil)
-	if err != nil {
-		return "", nil, err
-	}
-	return s.Addr(), s.Close, nil
-}
-
 // Replica implements Started.
 func (l *lab) Replica(ctx context.Context) (string, func() error, error) {
 	host, port, err := net.SplitHostPort(l.Addr())

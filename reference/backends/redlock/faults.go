@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockcheck/lockcheck/chaos"
 	"github.com/lockcheck/lockcheck/lockspec"
 	"github.com/lockcheck/lockcheck/lockspec/contract"
 	"github.com/lockcheck/lockcheck/reference/backends/redis"
@@ -181,101 +180,4 @@ func (f *Faults) Empty(ctx context.Context) error {
 // Ping implements contract.Pinger: the slowest server counts.
 func (f *Faults) Ping(ctx context.Context) error {
 	return f.every(func(s *redis.Faults) error { return s.Ping(ctx) })
-}
-
-// What follows is for the scenarios of package chaos.
-var _ interface {
-	chaos.Reviver
-	chaos.ScriptFlusher
-	chaos.Filler
-	chaos.Freezer
-	chaos.Crowder
-	chaos.ClockShifter
-	chaos.Persister
-	chaos.Scribbler
-	chaos.Member
-} = (*Faults)(nil)
-
-// Revive implements chaos.Reviver.
-func (f *Faults) Revive(ctx context.Context) error {
-	return f.every(func(s *redis.Faults) error { return s.Revive(ctx) })
-}
-
-// FlushScripts implements chaos.ScriptFlusher.
-func (f *Faults) FlushScripts(ctx context.Context) error {
-	return f.every(func(s *redis.Faults) error { return s.FlushScripts(ctx) })
-}
-
-// ShiftClock implements chaos.ClockShifter.
-func (f *Faults) ShiftClock(ctx context.Context, d time.Duration) error {
-	return f.every(func(s *redis.Faults) error { return s.ShiftClock(ctx, d) })
-}
-
-// Persist implements chaos.Persister. A server that has no vote is left alone.
-func (f *Faults) Persist(ctx context.Context, key string) error {
-	return f.every(func(s *redis.Faults) error {
-		if err := s.Persist(ctx, key); !errors.Is(err, lockspec.ErrNotHeld) {
-			return err
-		}
-		return nil
-	})
-}
-
-// undone does something to every server, and undoes it there.
-func (f *Faults) undone(do func(*redis.Faults) (func(context.Context) error, error)) (func(context.Context) error, error) {
-	var heals []func(context.Context) error
-	err := f.every(func(s *redis.Faults) error {
-		heal, err := do(s)
-		if heal != nil {
-			heals = append(heals, heal)
-		}
-		return err
-	})
-	return func(ctx context.Context) error {
-		var errs []error
-		for _, heal := range heals {
-			errs = append(errs, heal(ctx))
-		}
-		return errors.Join(errs...)
-	}, err
-}
-
-// Fill implements chaos.Filler.
-func (f *Faults) Fill(ctx context.Context, evicting bool) (func(context.Context) error, error) {
-	return f.undone(func(s *redis.Faults) (func(context.Context) error, error) { return s.Fill(ctx, evicting) })
-}
-
-// Freeze implements chaos.Freezer.
-func (f *Faults) Freeze(ctx context.Context) (func(context.Context) error, error) {
-	return f.undone(func(s *redis.Faults) (func(context.Context) error, error) { return s.Freeze(ctx) })
-}
-
-// Scribble implements chaos.Scribbler.
-func (f *Faults) Scribble(ctx context.Context, key string) (func(context.Context) error, error) {
-	return f.undone(func(s *redis.Faults) (func(context.Context) error, error) { return s.Scribble(ctx, key) })
-}
-
-// Crowd implements chaos.Crowder.
-func (f *Faults) Crowd(ctx context.Context) (func(), error) {
-	heal, err := f.undone(func(s *redis.Faults) (func(context.Context) error, error) {
-		leave, err := s.Crowd(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return func(context.Context) error { leave(); return nil }, nil
-	})
-	return func() { _ = heal(context.Background()) }, err
-}
-
-// RestartOne implements chaos.Member.
-func (f *Faults) RestartOne(ctx context.Context, n int) error { return f.servers[n].Restart(ctx) }
-
-// StopOne implements chaos.Member.
-func (f *Faults) StopOne(ctx context.Context, n int) (func(context.Context) error, error) {
-	return f.servers[n].Continue, f.servers[n].Stop(ctx)
-}
-
-// ShiftOne implements chaos.Member.
-func (f *Faults) ShiftOne(ctx context.Context, n int, d time.Duration) error {
-	return f.servers[n].ShiftClock(ctx, d)
 }
